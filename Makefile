@@ -15,7 +15,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 INSTALLED_4_0 := .venv-4.0/.installed
 
-.PHONY: help install demo test test-all test-slow test-spark-4.0 lint types format bench lock clean
+.PHONY: help install demo test test-all test-nightly test-spark-4.0 lint types format bench lock clean
 
 help:  ## list the commands
 	@sed -n 's/^\([a-z][a-zA-Z0-9.-]*\):.*## \(.*\)/make \1|\2/p' Makefile | while IFS='|' read -r name what; do
@@ -44,16 +44,15 @@ types: $(INSTALLED)  ## mypy --strict over src
 test: lint types  ## all that a developer must pass, under 10 minutes on 2 cores
 	@$(BIN)/python -m pytest -m "not slow"
 
-test-slow: $(INSTALLED)
-	@WHENCE_NIGHTLY=1 $(BIN)/python -m pytest -m slow
+test-nightly: $(INSTALLED)  ## every test, the slow ones too, with far more generated cases
+	@WHENCE_NIGHTLY=1 $(BIN)/python -m pytest --timeout=3600
 
 test-spark-4.0: $(INSTALLED_4_0)  ## the tests again, on PySpark 4.0
 	@.venv-4.0/bin/python -m pytest -m "not slow"
 
 # One after the other: each starts a JVM that wants all cores.
-test-all:  ## everything: the above, the slow matrices, PySpark 4.0
-	@$(MAKE) --no-print-directory test
-	$(MAKE) --no-print-directory test-slow
+test-all: lint types  ## everything: also the slow matrices, and PySpark 4.0
+	@$(MAKE) --no-print-directory test-nightly
 	$(MAKE) --no-print-directory test-spark-4.0
 
 format: $(INSTALLED)  ## let ruff format and sort imports
