@@ -1,0 +1,1 @@
+"""Describe: the algebra of plans. Nodes, expressions, types, text form, builder; nothing runs here."""
