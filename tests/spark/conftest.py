@@ -8,9 +8,13 @@ import pytest
 @pytest.fixture(autouse=True)
 def _nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
-    if "spark" not in request.fixturenames:
+    if request.node.get_closest_marker("spark") is None:
         return
-    spark = request.getfixturevalue("spark")
+    from whence.spark import session
+
+    spark = session.active()
+    if spark is None:
+        return
     spark.catalog.clearCache()
     for table in spark.catalog.listTables():
         if table.isTemporary:
