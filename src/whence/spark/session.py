@@ -5,7 +5,9 @@ was there already is used as it is: no setting of it is changed, and `stop` leav
 cluster sessions; whoever has a cluster makes the session there and whence uses it.
 """
 
+import atexit
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OLDEST = (4, 0)
+
+_OPTIONS = "spark.driver.extraJavaOptions"
 
 _started: "SparkSession | None" = None
 
@@ -40,7 +44,7 @@ def session(app_name: str = "whence", cores: int = 2, **conf: object) -> "SparkS
 
     runtime = java.find(spark=version)
     builder = SparkSession.builder.appName(app_name).master(f"local[{cores}]")
-    for name, value in (_settings() | _merged(conf)).items():
+    for name, value in _settings(conf).items():
         builder = builder.config(name, value)
     with _environment(runtime):
         _started = builder.getOrCreate()
@@ -104,9 +108,13 @@ def _refuse_connect() -> None:
         )
 
 
-def _settings() -> dict[str, object]:
+def _settings(conf: dict[str, object]) -> dict[str, object]:
+    """Ours, and over them the caller's; where a setting is a list of options, ours and then the caller's."""
+    warehouse = tempfile.mkdtemp(prefix="whence-warehouse-")
+    atexit.register(shutil.rmtree, warehouse, ignore_errors=True)
     log = Path(__file__).with_name("log4j2.properties").as_uri()
-    return {
+    options = f"-Dlog4j2.configurationFile={log} -Duser.timezone=UTC {conf.get(_OPTIONS, '')}"
+    ours: dict[str, object] = {
         # Two per core is for clusters; 200 (Spark's own) makes each small question take seconds. One would hide bugs
         # that only rows on different partitions show.
         "spark.sql.shuffle.partitions": 2,
@@ -125,19 +133,11 @@ def _settings() -> dict[str, object]:
         # in an environment that is not activated is another Python, without the user's packages.
         "spark.pyspark.python": _worker_python(),
         # Else a folder spark-warehouse appears wherever the user stands.
-        "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir(), f"whence-warehouse-{os.getpid()}")),
-        # The log must be quiet from the first line on, before any call could set its level; and Java's own time zone
-        # shows in a few casts to text.
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log} -Duser.timezone=UTC",
+        "spark.sql.warehouse.dir": warehouse,
     }
-
-
-def _merged(conf: dict[str, object]) -> dict[str, object]:
-    """The user's settings, with ours kept where a setting is a list of options."""
-    options = "spark.driver.extraJavaOptions"
-    if options not in conf:
-        return conf
-    return conf | {options: f"{_settings()[options]} {conf[options]}"}
+    # The log must be quiet from the first line on, before any call could set its level; and Java's own time zone
+    # shows in a few casts to text.
+    return ours | conf | {_OPTIONS: options.rstrip()}
 
 
 def _worker_python() -> str:
