@@ -124,6 +124,20 @@ def test_a_session_of_the_user_outlives_stop(tmp_path: Path) -> None:
     assert said.returncode == 0, said.stderr
 
 
+def test_a_java_that_does_not_start_is_named(tmp_path: Path) -> None:
+    said = run(
+        "from whence.spark.session import session\n"
+        "from whence.errors import JavaMissing\n"
+        "try:\n"
+        "    session(**{'spark.driver.memory': '1k'})\n"
+        "except JavaMissing as missing:\n"
+        "    print(missing)\n",
+        tmp_path,
+    )
+    assert said.stdout.splitlines()[0] == "Java ended before Spark had started", said.stdout + said.stderr
+    assert "java is Java" in said.stdout
+
+
 def test_without_pyspark_the_hint_says_what_to_install(tmp_path: Path) -> None:
     said = run(
         "import sys\n"

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from whence.errors import ConnectSession, SparkMissing
+from whence.errors import ConnectSession, JavaMissing, SparkMissing
 from whence.spark import java
 
 if TYPE_CHECKING:
@@ -46,8 +46,19 @@ def session(app_name: str = "whence", cores: int = 2, **conf: object) -> "SparkS
     builder = SparkSession.builder.appName(app_name).master(f"local[{cores}]")
     for name, value in _settings(conf).items():
         builder = builder.config(name, value)
-    with _environment(runtime):
-        _started = builder.getOrCreate()
+    from pyspark.errors import PySparkRuntimeError
+
+    try:
+        with _environment(runtime):
+            _started = builder.getOrCreate()
+    except PySparkRuntimeError as failed:
+        if "JAVA_GATEWAY_EXITED" not in str(failed):
+            raise
+        raise JavaMissing(
+            "Java ended before Spark had started",
+            detail=f"{runtime.program} is Java {runtime.version}, found by {runtime.origin}; what it said stands above",
+            hint="choose another with JAVA_HOME, or check the settings given to session()",
+        ) from None
     return _started
 
 
