@@ -134,7 +134,8 @@ def test_a_java_that_does_not_start_is_named(tmp_path: Path) -> None:
         "    print(missing)\n",
         tmp_path,
     )
-    assert said.stdout.splitlines()[0] == "Java ended before Spark had started", said.stdout + said.stderr
+    # Java says on stdout why it ended.
+    assert "\nJava ended before Spark had started\n" in said.stdout, said.stdout + said.stderr
     assert "java is Java" in said.stdout
 
 
