@@ -187,6 +187,8 @@ FUNCTIONS: dict[str, Function] = {
         Function("array_sort", 1, 1, _same_array, "an array"),
         Function("flatten", 1, 1, _flatten, "an array of arrays"),
         Function("size", 1, 1, _any(INT), "an array"),
+        # From the first to the second, both included; empty where the first is larger.
+        Function("sequence", 2, 2, _all(BIGINT, gives=ArrayType(BIGINT)), "two bigints"),
     )
 }
 
