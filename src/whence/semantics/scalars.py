@@ -393,4 +393,5 @@ PLAIN: dict[str, Callable[..., Value]] = {
     "array_concat": lambda *arrays: tuple(v for array in arrays for v in array),
     "flatten": _flatten,
     "size": len,
+    "sequence": lambda first, last: tuple(range(first, last + 1)),
 }
