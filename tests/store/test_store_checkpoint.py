@@ -108,13 +108,14 @@ def test_named_sources(tmp_path: Path) -> None:
 
 def test_sources_that_are_no_files(tmp_path: Path) -> None:
     kafka = '{"topic":{"0":23,"1":-1}}'
-    write_offsets(tmp_path, 0, 0, "1", kafka, "-", offset(0))
+    table = '{"logOffset":0,"table":"t"}'
+    write_offsets(tmp_path, 0, 0, "1", kafka, "-", offset(0), table)
     # A rate source notes its start under sources/ as well, in its own words.
     (tmp_path / "sources/0").mkdir(parents=True)
     (tmp_path / "sources/0/0").write_text("v1\n1767254400000")
     write_entries(tmp_path, "3", "0", {0: ["a"]})
     found = read_epoch(tmp_path, 0)
-    assert found.offsets == {"0": "1", "1": kafka, "2": None, "3": '{"logOffset":0}'}
+    assert found.offsets == {"0": "1", "1": kafka, "2": None, "3": '{"logOffset":0}', "4": table}
     assert found.files == {"3": (LoggedFile("/data/a", 1000),)}
 
 

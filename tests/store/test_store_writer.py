@@ -131,6 +131,26 @@ def test_a_failing_overwrite_keeps_the_old_run(
     assert [path.name for path in writer.path.parent.iterdir()] == ["run"]
 
 
+def test_an_old_run_that_cannot_be_removed_is_no_run_any_more(
+    writer: RunWriter, make_manifest: Make, commit_epoch: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit_epoch(writer, 0, 3)
+    writer.close()
+
+    def failing(path: Path, **_: Any) -> None:
+        raise OSError(16, "busy")
+
+    monkeypatch.setattr(shutil, "rmtree", failing)
+    create(writer.path, make_manifest(capture="eager"), overwrite=True).close()
+    monkeypatch.undo()
+    assert open_run(writer.path).manifest.capture == "eager"
+    (hidden,) = writer.path.parent.glob(".run.replaced-*")
+    with pytest.raises(BrokenRun, match="no manifest"):
+        open_run(hidden)
+    create(writer.path, make_manifest(), overwrite=True).close()
+    assert [path.name for path in writer.path.parent.iterdir()] == ["run"]
+
+
 def test_an_overwrite_killed_anywhere_never_leaves_a_mixture(
     tmp_path: Path, make_manifest: Make, commit_epoch: Make
 ) -> None:
@@ -181,6 +201,11 @@ def test_an_overwrite_killed_anywhere_never_leaves_a_mixture(
                 case _:
                     assert not found.epochs
                     seen.add("new")
+        for hidden in path.parent.glob(".run.replaced-*"):
+            # Half removed it must not open either.
+            if (hidden / "manifest.json").exists():
+                assert len(open_run(hidden).epochs) == 1
+                open_run(hidden).check_results()
         assert len(list_runs(path.parent)) <= 1
         # And whatever it was, asking again works and clears up.
         create(path, make_manifest(capture="interval"), overwrite=True).close()

@@ -8,6 +8,7 @@ Data files are not forced to the disk before the marker, as Spark does not do so
 sizes in the marker tell a cut file from a whole one (`StoredRun.check_results`).
 """
 
+import contextlib
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -309,7 +310,8 @@ def _remove_leftovers(root: Path) -> None:
         held = hold_lock(leftover) if (leftover / LOCK).is_file() else None
         # Else another process is just making it.
         if held is not None:
-            with held:
+            # What cannot be removed now is tried again by the next overwrite; the new run is in place already.
+            with held, contextlib.suppress(OSError):
                 _remove_run(leftover)
 
 
