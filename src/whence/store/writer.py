@@ -318,7 +318,7 @@ def _remove_leftovers(root: Path) -> None:
 def _remove_run(path: Path) -> None:
     # Its manifest first: what is half removed must not be taken for a run. Its lock last: it says whose this is.
     (path / MANIFEST).unlink(missing_ok=True)
-    for child in path.iterdir():
+    for child in sorted(path.iterdir()):
         if child.is_dir() and not child.is_symlink():
             shutil.rmtree(child)
         elif child.name != LOCK:
