@@ -61,8 +61,12 @@ def cast_function(source: DataType, target: DataType) -> Callable[[Value], Value
         of_element = cast_function(source.element, target.element)
         return lambda value: tuple(None if v is None else of_element(v) for v in value)
     convert = _conversion(source, target)
+    to_decimal = isinstance(target, DecimalType)
 
     def cast(value: Value) -> Value:
+        # The one thing Spark turns into null and not into an error, also in ANSI mode.
+        if to_decimal and isinstance(value, float) and not math.isfinite(value):
+            return None
         result = convert(value)
         if result is None:
             raise EvaluationError(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Generic
 
 from whence.errors import EvaluationError
-from whence.plan.expressions import Call, Expression, Literal, columns_of, conjuncts, type_of
+from whence.plan.expressions import Call, Expression, Literal, Opaque, columns_of, conjuncts, type_of
 from whence.plan.nodes import (
     Analytic,
     Deduplicate,
@@ -105,12 +105,13 @@ def filter(node: Filter, rows: Rows[A], functions: Functions | None) -> Rows[A]:
 
 def generate(node: Generate, rows: Rows[A], functions: Functions | None) -> Rows[A]:
     elements = compile_expression(node.expression, node.child.schema, functions)
-    opaque_or_many = node.inline or isinstance(type_of(node.expression, node.child.schema), MapType)
+    is_map = isinstance(type_of(node.expression, node.child.schema), MapType)
+    makes_rows = node.inline or is_map or isinstance(node.expression, Opaque)
     width = len(node.columns)
 
     def pieces(value: Row) -> Iterator[Row]:
         for position, element in enumerate(value):
-            made = (element if element is not None else (None,) * width) if opaque_or_many else (element,)
+            made = (element if element is not None else (None,) * width) if makes_rows else (element,)
             yield (*(() if node.position is None else (position,)), *made)
 
     absent = ((None,) * (width + (node.position is not None)),)

@@ -305,16 +305,20 @@ def _array_function(name: str, element: DataType) -> Callable[[Row], Value]:
     return lambda array: tuple(first_of_each(array, lambda v: key((v,))))
 
 
-def _to_bigint(value: float) -> int:
-    """A rounded double as Java makes it a long: NaN is 0, too large is the largest."""
-    if math.isnan(value):
-        return 0
-    limit = 1 << (BITS[BIGINT] - 1)
-    return limit - 1 if value >= limit else (-limit if value <= -limit else int(value))
+def _whole(name: str, function: Callable[[float], int]) -> Callable[[float], int]:
+    """A double rounded to a bigint; NaN gives 0, as Java has it."""
 
+    def rounded(value: float) -> int:
+        if math.isnan(value):
+            return 0
+        if math.isinf(value) or not fits(function(value), BIGINT):
+            raise EvaluationError(
+                f"{name}: {value} is out of the range of bigint",
+                hint="filter such rows out, or cast to a decimal",
+            )
+        return function(value)
 
-def _whole(function: Callable[[float], int]) -> Callable[[float], int]:
-    return lambda value: _to_bigint(float(function(value)) if math.isfinite(value) else value)
+    return rounded
 
 
 def _substring(text: str, position: int, length: int) -> str:
@@ -363,8 +367,8 @@ def _field(name: str) -> Callable[[date | datetime], int]:
 
 PLAIN: dict[str, Callable[..., Value]] = {
     "not": lambda a: not a,
-    "floor": _whole(math.floor),
-    "ceil": _whole(math.ceil),
+    "floor": _whole("floor", math.floor),
+    "ceil": _whole("ceil", math.ceil),
     "sqrt": _sqrt,
     "upper": str.upper,
     "lower": str.lower,
