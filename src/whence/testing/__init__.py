@@ -1,0 +1,1 @@
+"""For tests, ours and users': strategies for plans and tables."""
