@@ -27,6 +27,7 @@ from whence.plan.expressions import (
     type_of,
     unknown_column,
 )
+from whence.plan.hidden import PREFIX
 from whence.plan.types import (
     BOOLEAN,
     DATE,
@@ -553,17 +554,28 @@ def transform(plan: Node, change: Callable[[Node], Node]) -> Node:
 
 
 def sources(plan: Node) -> dict[str, Source]:
-    """The sources of a plan by name; a PlanError where two of one name differ."""
+    """The sources of a plan by name; a PlanError where two of one name differ.
+
+    In a rewritten plan one source may stand with and without hidden columns; the answer has all.
+    """
     found: dict[str, Source] = {}
     for node in walk(plan):
-        if isinstance(node, Source):
-            other = found.setdefault(node.name, node)
-            if other.fields != node.fields:
-                raise PlanError(
-                    f"two sources are called {node.name!r} and have different columns",
-                    hint="name them apart with sources=",
-                )
+        if not isinstance(node, Source):
+            continue
+        other = found.setdefault(node.name, node)
+        if _visible(other) != _visible(node):
+            raise PlanError(
+                f"two sources are called {node.name!r} and have different columns",
+                hint="name them apart with sources=",
+            )
+        more = tuple(f for f in node.fields if f not in other.fields)
+        if more:
+            found[node.name] = replace(other, fields=other.fields + more)
     return found
+
+
+def _visible(source: Source) -> Schema:
+    return tuple(f for f in source.fields if not f.name.startswith(PREFIX))
 
 
 def names(plan: Node) -> tuple[str, ...]:

@@ -258,7 +258,7 @@ class _Drawer:
         child = self.plan(depth)
         position = self.name() if self.draw(st.booleans()) else None
         array: Expression
-        if self.columns(child, NUMBERS) and self.draw(st.booleans()):
+        if self.draw(st.booleans()) and self.columns(child, NUMBERS):
             array = Column(self.draw(st.sampled_from(self.columns(child, NUMBERS))))
         else:
             array = Call("array", (self.value(child, BIGINT, 1), self.value(child, BIGINT, 1)))
