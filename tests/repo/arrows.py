@@ -103,7 +103,12 @@ def wrong_arrows(package: Path) -> list[str]:
             wrong.append(f"{where}:1: no arrows are drawn for room {room}: add it to MAY_IMPORT and ARCHITECTURE.md")
             continue
         inside = ".".join([ROOT, *file.relative_to(package).parts[:-1]])
-        for found in imports(file.read_text(encoding="utf-8"), inside):
+        try:
+            all_imports = list(imports(file.read_text(encoding="utf-8"), inside))
+        except SyntaxError as broken:
+            wrong.append(f"{where}:{broken.lineno}: does not parse: {broken.msg}")
+            continue
+        for found in all_imports:
             said = _complaint(room, found, rooms)
             if said:
                 wrong.append(f"{where}:{found.line}: {said}")

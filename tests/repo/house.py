@@ -15,11 +15,12 @@ LONGEST = 500
 # A docstring line that begins so gives the reason.
 REASON = re.compile(r"^over 500 lines: \w+", re.IGNORECASE | re.MULTILINE)
 
-# An address of a package registry or an option that names one; and paths that exist on one machine only.
+# An address of a package registry or an option that names one; and paths that exist on one machine only. The brackets
+# around single letters keep the patterns from matching this file.
 FORBIDDEN = {
     "a registry address": re.compile(
         r"pypi\.(?:org|python\.org)|pythonhosted\.org|(?:conda|repo)\.anaconda\.|repo[0-9]?\.maven\.|"
-        r"\b(?:artifactory|jfrog|devpi)\b|(?<![\w-])--?(?:extra-)?(?:index-url|find-links|trusted-host)\b[ =]"
+        r"\b(?:arti[f]actory|j[f]rog|dev[p]i)\b|(?<![\w-])--?(?:extra-)?(?:index-url|find-links|trusted-host)\b[ =]"
     ),
     "a machine's path": re.compile(
         r"(?:(?<![\w.:/~-])|(?<=file://))/(?:(?:home|Users)/[a-z]\w*/|root/|work/|mnt/\w+/|opt/wheels)"

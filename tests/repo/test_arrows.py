@@ -58,6 +58,7 @@ FORBIDDEN = {
     "pyspark in ask": ("ask/run.py", "def f():\n    import pyspark.sql", "ask may not import pyspark"),
     "duckdb in ask": ("ask/run.py", "from duckdb import connect", "ask may not import duckdb"),
     "pyspark with an alias": ("lineage/rules.py", "from pyspark.sql import functions as F", "may not import pyspark"),
+    "not Python": ("plan/nodes.py", "import (", "does not parse"),
     "a new room": ("attic/old.py", "", "no arrows are drawn for room attic"),
 }
 

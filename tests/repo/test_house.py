@@ -59,6 +59,7 @@ def test_registries_and_machine_paths_are_found(tmp_path: Path) -> None:
     bad = [
         f"https:{slash}{slash}pypi" + ".org/simple",
         "files.python" + "hosted.org",
+        "an arti" + "factory",
         "pip install --index" + "-url https://example.test",
         "--find" + "-links wheels",
         f"{slash}home{slash}someone{slash}x",
@@ -70,7 +71,7 @@ def test_registries_and_machine_paths_are_found(tmp_path: Path) -> None:
     for number, line in enumerate([*bad, *good]):
         (tmp_path / f"{number:02}.txt").write_text(f"first\n{line}\n")
     binary = tmp_path / "kept.parquet"
-    binary.write_bytes(b"PAR1\xff\xfe\x00" + bad[4].encode() + b"\x00")
+    binary.write_bytes(b"PAR1\xff\xfe\x00" + bad[5].encode() + b"\x00")
     wrong = house.holds_forbidden(sorted(tmp_path.iterdir()), tmp_path)
     assert [found.split(":")[0] for found in wrong] == [f"{n:02}.txt" for n in range(len(bad))] + ["kept.parquet"]
 
