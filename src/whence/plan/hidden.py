@@ -10,3 +10,6 @@ ROW_ID = "__whence_id"
 
 LATE = "__whence_late"
 """On a stream's source: the timestamp at or before which the row's epoch dropped rows as late."""
+
+RESULTS = "__whence_results"
+"""The name under which a plan reads the result rows that a run stored, as if they were a source."""
