@@ -10,7 +10,7 @@ from whence.lineage.fresh import Fresh
 from whence.lineage.identify import Identified, identify
 from whence.lineage.reach import Reach, reach_of, source_reaches
 from whence.lineage.replay import replay_plan, whole_inputs
-from whence.lineage.restrict import Wanted, restrict, wanted_values
+from whence.lineage.restrict import Wanted, restrict, wanted_condition, wanted_values
 from whence.lineage.settle import settle
 from whence.lineage.weaknesses import Weakness, weaknesses
 
@@ -37,6 +37,7 @@ __all__ = [
     "source_reaches",
     "trace_back",
     "trace_forward",
+    "wanted_condition",
     "wanted_values",
     "weaknesses",
     "whole_inputs",

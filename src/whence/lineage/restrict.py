@@ -92,7 +92,7 @@ def restrict(node: Node, wanted: list[Wanted]) -> Node:
         return node
     match node:
         case Source():
-            return Filter(node, conjunction([_condition(w, node) for w in wanted]))
+            return Filter(node, conjunction([wanted_condition(w, node) for w in wanted]))
         case Values() | Limit():
             return node
         case Project():
@@ -139,7 +139,8 @@ def _pushable(wanted: Wanted) -> bool:
     return bool(columns_of(e)) and is_understood(e) and is_deterministic(e)
 
 
-def _condition(wanted: Wanted, node: Node) -> Expression:
+def wanted_condition(wanted: Wanted, node: Node) -> Expression:
+    """The test that a row of a node has what is wanted."""
     expression = wanted.expression
     type = type_of(expression, node.schema)
     test: Expression | None
