@@ -13,6 +13,7 @@ from whence.semantics.algebras import (
 from whence.semantics.annotate import annotate
 from whence.semantics.evaluate import evaluate
 from whence.semantics.operators import Annotated
+from whence.semantics.streams import Emitted, Recorded, run_stream
 from whence.semantics.tables import Table
 
 __all__ = [
@@ -22,10 +23,13 @@ __all__ = [
     "POLYNOMIALS",
     "Algebra",
     "Annotated",
+    "Emitted",
+    "Recorded",
     "Table",
     "annotate",
     "count_of",
     "evaluate",
     "lineage_of",
     "multiset_of",
+    "run_stream",
 ]
