@@ -76,13 +76,18 @@ class Answer:
         """The ids of the result rows, in order."""
         return sorted(set(self._edges.column("result").to_pylist()))
 
-    def table(self, source: str) -> pa.Table:
-        """The rows of a source, with the source's own columns, each once, in the order of the source."""
-        return self._fetch(source, self.ids(source)).drop_columns([ROW_ID])
+    def table(self, source: str, *, ids: bool = False, first: int | None = None) -> pa.Table:
+        """The rows of a source, with the source's own columns, each once, in the order of the source.
 
-    def results(self) -> pa.Table:
-        """The result rows, with the result's own columns, each once, in the order of the run."""
-        return self._fetch(RESULTS, self.result_ids()).drop_columns([ROW_ID])
+        ``ids`` puts the row's id before them; ``first`` takes so many rows only.
+        """
+        table = self._fetch(source, self.ids(source)[:first])
+        return table if ids else table.drop_columns([ROW_ID])
+
+    def results(self, *, ids: bool = False, first: int | None = None) -> pa.Table:
+        """The result rows, with the result's own columns, each once, in the order of the run; as ``table``."""
+        table = self._fetch(RESULTS, self.result_ids()[:first])
+        return table if ids else table.drop_columns([ROW_ID])
 
     def rows(self) -> list[Row]:
         """The result rows, as ``run.rows`` gives them."""

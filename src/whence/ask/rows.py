@@ -121,9 +121,10 @@ class Rows:
         found: list[int] = self._run(_ordered(Flow(self.plan).select(ROW_ID).plan)).column(0).to_pylist()
         return found
 
-    def to_arrow(self) -> pa.Table:
-        """The rows as an Arrow table with the user's columns."""
-        return self._table(None).drop_columns([ROW_ID])
+    def to_arrow(self, *, ids: bool = False, first: int | None = None) -> pa.Table:
+        """The rows, all or the first so many, as an Arrow table with the user's columns; ``ids`` puts the id first."""
+        table = self._table(first)
+        return table.select([ROW_ID, *table.column_names[:-1]]) if ids else table.drop_columns([ROW_ID])
 
     def to_pandas(self) -> pd.DataFrame:
         """The rows as a pandas DataFrame with the user's columns."""
