@@ -11,10 +11,11 @@ is refused by name.
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import assert_never
 
 from whence.errors import NotTraceable
-from whence.plan.expressions import Call, Column, Expression, Member, columns_of
+from whence.plan.expressions import Call, Column, Expression, Literal, Member, columns_of
 from whence.plan.hidden import LATE
 from whence.plan.nodes import (
     Analytic,
@@ -39,7 +40,7 @@ from whence.plan.nodes import (
     label,
     walk,
 )
-from whence.plan.types import TIMESTAMP, Field, StructType
+from whence.plan.types import BOOLEAN, INTERVAL, TIMESTAMP, Field, StructType
 
 
 def settle(plan: Node) -> Node:
@@ -98,7 +99,8 @@ def _settle(node: Node, group: Group) -> Node:
     if not moments:
         raise _refuse(group, "none of its keys is an event time with a watermark")
     late = _carry_late(group.child)
-    in_time = Call(">", (moments[0], Column(LATE)))
+    # A null time is never late, and neither is any row of an epoch in which nothing is (LATE is null there).
+    in_time = Call("coalesce", (Call(">", (moments[0], Column(LATE))), Literal(True, BOOLEAN)))
     return replace(group, child=Filter(late, in_time))
 
 
@@ -107,7 +109,27 @@ def time_of(expression: Expression, times: frozenset[str], below: Node) -> Expre
     if not isinstance(expression, Column) or expression.name not in times:
         return None
     given = next(f.type for f in below.schema if f.name == expression.name)
-    return Member(expression, "end") if isinstance(given, StructType) else expression
+    if isinstance(given, StructType):
+        return Member(expression, "end")
+    size = _size_after(below, expression.name)
+    return expression if not size else Call("+", (expression, Literal(timedelta(microseconds=size), INTERVAL)))
+
+
+def _size_after(node: Node, column: str) -> int:
+    """The size of the windows of which an event time holds the starts; 0 where it holds the moment itself."""
+    match node:
+        case EventWindow() if node.name == column:
+            return node.size if node.stamp == "start" else 0
+        case Project():
+            made = next(c.expression for c in node.columns if c.name == column)
+            return _size_after(node.child, made.name) if isinstance(made, Column) else 0
+        case Union():
+            place = [f.name for f in node.schema].index(column)
+            return _size_after(node.children[0], node.children[0].schema[place].name)
+        case Filter() | Generate() | EventWindow() | Watermark() | OpaqueStep():
+            return _size_after(node.child, column)
+        case _:
+            return 0
 
 
 def event_times(node: Node) -> frozenset[str]:
