@@ -31,18 +31,15 @@ from whence.plan.nodes import (
     walk,
 )
 from whence.spark.handles import Handles
-from whence.spark.jvm import JavaObject, Jvm, analyzed, items, simple_name
+from whence.spark.jvm import JavaObject, Jvm, analyzed, simple_name
 from whence.spark.leaves import Leaf, name_leaves
-from whence.spark.lift_expressions import ExpressionLifter
+from whence.spark.lift_expressions import UTC_NAMES, ExpressionLifter
 from whence.spark.lift_operators import OperatorLifter, Recipe
 from whence.spark.lift_prepare import every, prepare
-from whence.spark.names import Names, outline, outlines
+from whence.spark.names import Names, outline
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-UTC_NAMES = frozenset({"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Z", "+00:00", "UTC+0", "GMT+0", "Etc/UCT", "Zulu"})
-"""Time zones in which Spark's clock shows what plans compute with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +96,6 @@ def _scopes(plan: JavaObject) -> list[list[tuple[int, str]]]:
         match simple_name(node):
             case "Join":
                 scope = outline(node.left().output()) + outline(node.right().output()) + scope
-            case "Aggregate":
-                keys = [k for k in items(node.groupingExpressions()) if simple_name(k) == "AttributeReference"]
-                scope = scope + outlines(keys)
             case "Generate":
                 scope = scope + outline(node.child().output()) + outline(node.generatorOutput())
             case _:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from py4j.protocol import Py4JJavaError
+
 from whence.errors import NotTraceable, PlanError
 from whence.plan import functions
 from whence.plan.expressions import (
@@ -121,6 +123,9 @@ AGGREGATES: dict[str, str] = {
 
 SUBQUERIES = frozenset({"ScalarSubquery", "Exists", "ListQuery", "InSubquery", "LateralSubquery", "OuterReference"})
 
+UTC_NAMES = frozenset({"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Z", "+00:00", "UTC+0", "GMT+0", "Etc/UCT", "Zulu"})
+"""Time zones in which Spark's clock shows what plans compute with."""
+
 CHANGING = frozenset(
     {"CurrentDate", "CurrentTimestamp", "CurrentTimestampLike", "CurrentTime", "Now", "LocalTimestamp"}
 )
@@ -139,6 +144,12 @@ WIDENINGS: dict[DataType, tuple[DataType, ...]] = {
     TIMESTAMP_NTZ: (STRING, DATE, TIMESTAMP),
 }
 """Casts that cannot fail, and so mean the same in every mode."""
+
+
+_INSTEAD = {
+    "PivotFirst": "aggregate each value by itself instead of pivot: F.sum(F.when(F.col('k') == 'v', F.col('x')))",
+}
+"""What to write instead of expressions that only stand where Spark put them."""
 
 
 class _NotUnderstood(Exception):
@@ -209,7 +220,14 @@ class ExpressionLifter:
             return self.jvm.attribute(self.names.of(java))
         if name == "OuterReference" or java.references().isEmpty():
             return java
-        return self.jvm.with_children(java, [self.rebound(child) for child in items(java.children())])
+        try:
+            return self.jvm.with_children(java, [self.rebound(child) for child in items(java.children())])
+        except Py4JJavaError:
+            raise NotTraceable(
+                f"{name} cannot be traced",
+                detail="Spark lets this expression stand only in the query it was made for",
+                hint=_INSTEAD.get(name, "write this part to a table first and read it from there"),
+            ) from None
 
     def _part(self, java: JavaObject, common: dict[int, Typed]) -> Typed:
         """The expression and its type; an opaque one where it is not understood."""
@@ -267,18 +285,28 @@ class ExpressionLifter:
 
     def _clock(self, function: str, java: JavaObject, common: dict[int, Typed]) -> Typed:
         call, given = self._call(function, java.children(), common)
-        if not self.utc and data_type(java.child().dataType()) != TIMESTAMP_NTZ:
+        if not self._in_utc(java) and data_type(java.child().dataType()) != TIMESTAMP_NTZ:
             raise _NotUnderstood
         return call, given
 
     def _interval_sum(self, java: JavaObject, common: dict[int, Typed]) -> Typed:
         start, interval = items(java.children())
-        if not self.utc and data_type(start.dataType()) != TIMESTAMP_NTZ:
+        if not self._in_utc(java) and data_type(start.dataType()) != TIMESTAMP_NTZ:
             raise _NotUnderstood  # a day of the session's calendar may have 23 hours
         literal = interval_of(interval)
         if literal is None:
             raise _NotUnderstood
         return _typed_call("+", [self._part(start, common), (literal, INTERVAL)])
+
+    def _in_utc(self, java: JavaObject) -> bool:
+        """Whether an expression reads its clock in UTC: its own time zone, set when it was analyzed, counts."""
+        own = element(java, "timeZoneId")
+        zone = None if own is None else option(own)
+        return self.utc if zone is None else str(zone) in UTC_NAMES
+
+    def _precise_time(self, java: JavaObject, common: dict[int, Typed]) -> Typed:
+        to_micros = data_type(java.dataType()) == BIGINT
+        return self._call("unix_micros" if to_micros else "timestamp_micros", java.children(), common)
 
     def _literal(self, java: JavaObject, common: dict[int, Typed]) -> Typed:
         literal = literal_of(java, data_type(java.dataType()))
@@ -300,7 +328,11 @@ class ExpressionLifter:
         functions.check_cast(source, target)
         if not is_ansi(java) and target not in WIDENINGS.get(source, ()):
             raise _NotUnderstood
-        if not self.utc and {source, target} & {TIMESTAMP} and {source, target} & {STRING, DATE, TIMESTAMP_NTZ}:
+        if (
+            not self._in_utc(java)
+            and {source, target} & {TIMESTAMP}
+            and {source, target} & {STRING, DATE, TIMESTAMP_NTZ}
+        ):
             raise _NotUnderstood
         return Cast(child, target), target
 
@@ -408,6 +440,7 @@ class ExpressionLifter:
 
 _SPECIAL: dict[str, Callable[[ExpressionLifter, JavaObject, dict[int, Typed]], Typed]] = {
     "Literal": ExpressionLifter._literal,
+    "PreciseTimestampConversion": ExpressionLifter._precise_time,
     "Not": ExpressionLifter._not,
     "Cast": ExpressionLifter._cast,
     "CaseWhen": ExpressionLifter._case_when,

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from whence.plan.nodes import Group, Named, NamedAggregate, Node, Project
 from whence.spark.jvm import JavaObject, items, simple_name
 from whence.spark.lift_expressions import ExpressionLifter
+from whence.spark.names import identity_of
 
+NAMED = frozenset({"AttributeReference", "PythonUDF", "PythonUDAF"})
 AGGREGATE_CLASSES = frozenset({"AggregateExpression", "PythonUDAF"})
 
 
@@ -39,7 +41,7 @@ def lift_group(lifter: ExpressionLifter, java: JavaObject, child: Node) -> Node:
     for key in items(java.groupingExpressions()):
         if made.find(key) is not None:
             continue
-        attribute = key if simple_name(key) == "AttributeReference" else _attribute_for(lifter, key, outputs)
+        attribute = key if _keeps_name(lifter, key, outputs) else _attribute_for(lifter, key, outputs)
         made.add(key, attribute)
         keys.append(Named(names.of(attribute), lifter.lift(key)))
     for output in outputs:
@@ -58,6 +60,14 @@ def lift_group(lifter: ExpressionLifter, java: JavaObject, child: Node) -> Node:
     return Project(group, tuple(Named(name, lifter.lift(over)) for name, over in dict(columns).items()))
 
 
+def _keeps_name(lifter: ExpressionLifter, key: JavaObject, outputs: list[JavaObject]) -> bool:
+    """Whether a key is a column that no other output is called like; a key need not be an output itself."""
+    if simple_name(key) != "AttributeReference":
+        return False
+    own, name = identity_of(key), lifter.names.of(key).lower()
+    return all(identity_of(o) == own or lifter.names.of(o).lower() != name for o in outputs)
+
+
 def _attribute_for(lifter: ExpressionLifter, java: JavaObject, outputs: list[JavaObject]) -> JavaObject:
     """The column that holds an expression: the first output that is nothing else, otherwise a new one."""
     canonical = java.canonicalized()
@@ -65,7 +75,8 @@ def _attribute_for(lifter: ExpressionLifter, java: JavaObject, outputs: list[Jav
         if simple_name(output) == "Alias" and output.child().canonicalized().equals(canonical):
             return output.toAttribute()
     shown = java.aggregateFunction() if simple_name(java) == "AggregateExpression" else java
-    return lifter.jvm.alias(java, shown.prettyName()).toAttribute()
+    word = shown.name() if simple_name(shown) in NAMED else shown.prettyName()
+    return lifter.jvm.alias(java, word).toAttribute()
 
 
 def _aggregates_in(java: JavaObject) -> list[JavaObject]:

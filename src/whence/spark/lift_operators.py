@@ -337,6 +337,9 @@ class OperatorLifter:
 
         def make(child: Node) -> Node:
             keys = dict.fromkeys(self._name(key) for key in items(java.keys()))
+            # In a batch no row is the kept one where all columns are equal; `df.distinct()` is this too.
+            if set(keys) == set(names(child)) and not java.isStreaming():
+                return Distinct(child)
             return Deduplicate(child, tuple(keys), within)
 
         return Recipe((java.child(),), make)

@@ -8,7 +8,7 @@ one of them becomes name_2, name_3 and so on. The user's result columns choose f
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from whence.errors import NotTraceable
@@ -89,8 +89,3 @@ def outline(attributes: JavaObject) -> list[tuple[int, str]]:
     if len(matched) == attributes.size():
         return matched
     return [(identity_of(a), a.name()) for a in items(attributes)]
-
-
-def outlines(*sequences: Iterable[JavaObject]) -> list[tuple[int, str]]:
-    """The expression ids and names of attributes held in Python."""
-    return [(identity_of(a), a.name()) for sequence in sequences for a in sequence]
