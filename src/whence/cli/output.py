@@ -36,9 +36,11 @@ class Output:
         """One object of data, for programs."""
         sys.stdout.write(_line(sys.stdout, entry))
 
-    def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> None:
+    def table(
+        self, columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str = "", indent: str = ""
+    ) -> None:
         """A table, for people."""
-        rendered, left = _fitted(columns, list(rows), title)
+        rendered, left = _fitted(columns, list(rows), title, indent)
         sys.stdout.write(rendered)
         if left:
             self.say(f"no room for {', '.join(left)}: a wider terminal shows more, --json all")
@@ -77,7 +79,9 @@ class Output:
                 click.echo(line, err=True)
 
 
-def _fitted(columns: Sequence[str], values: Sequence[Sequence[object]], title: str) -> tuple[str, list[str]]:
+def _fitted(
+    columns: Sequence[str], values: Sequence[Sequence[object]], title: str, indent: str
+) -> tuple[str, list[str]]:
     """A table as text that fits the terminal, and the names of the columns it had no room for."""
     # Loaded late: `--help` and JSON need no tables.
     from rich import box
@@ -89,8 +93,8 @@ def _fitted(columns: Sequence[str], values: Sequence[Sequence[object]], title: s
     shown = [to_text(name) for name in columns]
     rows = [[to_text(value) for value in row] for row in values]
     needed = [max(map(cell_len, [name, *(row[i] for row in rows)])) for i, name in enumerate(shown)]
-    space = _space()
-    widths = _widths(needed, space) if space else needed
+    room = space()
+    widths = _widths(needed, room - len(indent)) if room else needed
     # Wide enough for whatever was decided above: rich must not decide anew.
     width = max(sum(widths) + 2 * GAP * len(widths), cell_len(title)) + 1
     console = Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False, legacy_windows=False)
@@ -118,10 +122,10 @@ def _fitted(columns: Sequence[str], values: Sequence[Sequence[object]], title: s
             console.print(Text(title, style="bold"))
         console.print(table)
     lines = captured.get().splitlines()
-    return "".join(f"{line.rstrip()}\n" for line in lines), list(columns[len(widths) :])
+    return "".join(f"{indent}{line.rstrip()}\n" for line in lines), list(columns[len(widths) :])
 
 
-def _space() -> int:
+def space() -> int:
     """How many cells a line has, or 0 for any number."""
     given = os.environ.get("COLUMNS", "")
     if given.isdigit() and int(given) > 0:
