@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from py4j.java_gateway import get_field
+
 from whence.errors import NotTraceable
 from whence.plan.expressions import Column, Literal
 from whence.plan.nodes import (
@@ -225,8 +227,8 @@ class OperatorLifter:
     def _watermark(self, java: JavaObject) -> Recipe:
         delay = java.delay()
         # As Spark counts it: a month has 31 days.
-        days = delay.months * 31 + delay.days
-        micros = days * 86_400_000_000 + delay.microseconds
+        days = get_field(delay, "months") * 31 + get_field(delay, "days")
+        micros = days * 86_400_000_000 + get_field(delay, "microseconds")
         return Recipe((java.child(),), lambda child: Watermark(child, self._name(java.eventTime()), micros))
 
     def _join(self, java: JavaObject) -> Recipe:
