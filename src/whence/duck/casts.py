@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from whence.duck.functions import clock, fault, kind_of_type, outside, timestamp_of
+from whence.duck.functions import clock, fault, kind_of_type, outside, timestamp_of, within
 from whence.duck.text import duck_type, refusal, string
 from whence.errors import NotPortable
 from whence.plan.types import (
+    BIGINT,
     DATE,
     DOUBLE,
     FLOAT,
@@ -113,12 +114,20 @@ def _decimal_to_float(c: Conversion) -> str:
     return _plain(c)
 
 
+MOST_SECONDS = 9_223_372_022_400
+"""From 1970 to the ends of DuckDB's calendar, about; Spark has times beyond, or the last one for all of them."""
+
+
 def _whole_to_time(c: Conversion) -> str:
-    return timestamp_of(f"(CAST({c.sql} AS BIGINT) * 1000000)", c.target)
+    made = timestamp_of(f"(CAST({c.sql} AS BIGINT) * 1000000)", c.target)
+    return made if c.source != BIGINT else within(c.sql, -MOST_SECONDS, MOST_SECONDS, made, c.where)
 
 
 def _float_to_time(c: Conversion) -> str:
-    return timestamp_of(f"CAST(trunc(CAST({c.sql} AS DOUBLE) * 1e6) AS BIGINT)", c.target)
+    made = timestamp_of(f"CAST(trunc(CAST({c.sql} AS DOUBLE) * 1e6) AS BIGINT)", c.target)
+    none = fault(f"{c.source} that is no time", c.where)
+    number = within(c.sql, -MOST_SECONDS, MOST_SECONDS, made, c.where)
+    return f"CASE WHEN isnan({c.sql}) OR isinf({c.sql}) THEN {none} ELSE {number} END"
 
 
 def _time_to_whole(c: Conversion) -> str:

@@ -39,6 +39,11 @@ SETTINGS: Mapping[str, str] = {
     # A name that is no table must not become a variable of some Python function.
     "python_enable_replacements": "false",
 }
+# Numbers overflow in Spark where they do here; dates and times have other ends there.
+_NUMBERS = re.compile(
+    r"Overflow (in|on) |with value .* can't be cast because|Failed to cast decimal value"
+    r"|Could not cast value .* to DECIMAL|to type DECIMAL\S* failed|Could not convert string .* to U?INT"
+)
 UTC_ZONES = frozenset({"UTC", "Etc/UTC", "Z", "GMT", "Etc/GMT", "+00:00", "UTC+00:00"})
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from whence.duck.text import duck_type, literal, refusal, string
 from whence.plan.expressions import Literal
 from whence.plan.types import (
+    FLOAT,
     INTEGERS,
     TIMESTAMP,
     TIMESTAMP_NTZ,
@@ -118,6 +119,16 @@ def outside(message: str, where: str) -> str:
     return f"error({string(f'{OUTSIDE}{where}: {message}')})"
 
 
+TIMESTAMP_RANGE = (-(2**63) + 14_454_775_808, 2**63 - 2)
+"""The microseconds since 1970 that DuckDB takes for a time; Spark takes every bigint."""
+
+
+def within(sql: str, low: int, high: int, value: str, where: str) -> str:
+    """The value where a number is in a range; DuckDB has none beyond it, Spark may have."""
+    beyond = outside("a time beyond what DuckDB can hold", where)
+    return f"CASE WHEN {sql} BETWEEN {low} AND {high} THEN {value} WHEN {sql} IS NOT NULL THEN {beyond} END"
+
+
 def clock(sql: str, type: DataType) -> str:
     """A time without zone that shows a timestamp's UTC clock; dates stay."""
     # Through the microseconds, because AT TIME ZONE goes through ICU.
@@ -180,6 +191,16 @@ def _in(o: Operands) -> str:
 
 def _listed(function: str) -> Writer:
     return lambda o: f"{function}({', '.join(o.sql)})"
+
+
+def _extreme(function: str) -> Writer:
+    def write(o: Operands) -> str:
+        if o.result != FLOAT:
+            return _listed(function)(o)
+        # For floats DuckDB makes 0.0 of -0.0 here, for doubles it does not.
+        return f"CAST({function}({', '.join(f'CAST({a} AS DOUBLE)' for a in o.sql)}) AS FLOAT)"
+
+    return write
 
 
 # Letters whose upper and lower case are one character and the same in Java (with ICU), DuckDB and
@@ -249,6 +270,20 @@ def _time_part(function: str) -> Writer:
     return lambda o: f"CAST({function}({clock(o.sql[0], o.types[0])}) AS INTEGER)"
 
 
+def _timestamp_micros(o: Operands) -> str:
+    return within(o.sql[0], *TIMESTAMP_RANGE, timestamp_of(o.sql[0], TIMESTAMP), o.where)
+
+
+def _array_sort(o: Operands) -> str:
+    element = o.types[0].element if isinstance(o.types[0], ArrayType) else VOID
+    if not is_taken(element, ATOMIC):
+        raise refusal(
+            f"{o.where}: array_sort of a value of type {o.types[0]} is not portable",
+            "nulls inside the elements come last in DuckDB",
+        )
+    return f"list_sort({o.sql[0]}, 'ASC', 'NULLS LAST')"
+
+
 def _array(o: Operands) -> str:
     return f"CAST([{', '.join(o.sql)}] AS {duck_type(o.result)})"
 
@@ -280,7 +315,7 @@ FUNCTIONS: dict[str, Entry] = {
         Entry("in", NESTED, _in, "at most 10 floats", strict=False),
         Entry("isnull", ANYTHING, "({0} IS NULL)", strict=False),
         Entry("isnotnull", ANYTHING, "({0} IS NOT NULL)", strict=False),
-        Entry("isnan", ("float",), "isnan({0})", "null for null: the algebra's rule; Spark says false"),
+        Entry("isnan", ("float",), "coalesce(isnan({0}), FALSE)", "false for null", strict=False),
         Entry("coalesce", ANYTHING, _listed("coalesce"), strict=False),
         Entry("nullif", NESTED, "nullif({0}, {1})", strict=False),
         Entry("+", (*NUMBERS, "timestamp", "interval"), _plus_minus("+"), "times move by exact microseconds"),
@@ -294,8 +329,8 @@ FUNCTIONS: dict[str, Entry] = {
         Entry("floor", ("float",), _rounding("floor"), "NaN gives 0, out of range is an error"),
         Entry("ceil", ("float",), _rounding("ceil"), "as floor"),
         Entry("sqrt", ("float",), "sqrt({0})", "NaN below 0"),
-        Entry("greatest", ATOMIC, _listed("greatest"), "nulls left out", strict=False),
-        Entry("least", ATOMIC, _listed("least"), "nulls left out", strict=False),
+        Entry("greatest", ATOMIC, _extreme("greatest"), "nulls left out", strict=False),
+        Entry("least", ATOMIC, _extreme("least"), "nulls left out", strict=False),
         Entry("upper", ("string",), _case("upper"), "letters of one upper case in all engines; not ß, ŉ, Greek"),
         Entry("lower", ("string",), _case("lower"), "letters of one lower case in all engines; not İ, Greek"),
         Entry("length", ("string",), "CAST(length({0}) AS INTEGER)", "in code points"),
@@ -318,7 +353,7 @@ FUNCTIONS: dict[str, Entry] = {
         Entry("date_add", ("date", "integer"), "({0} + {1})"),
         Entry("datediff", ("date",), "CAST(({0} - {1}) AS INTEGER)"),
         Entry("unix_micros", ("timestamp",), "epoch_us({0})"),
-        Entry("timestamp_micros", ("integer",), "make_timestamptz({0})"),
+        Entry("timestamp_micros", ("integer",), _timestamp_micros, "not the last hours of the bigints"),
         Entry("array", NESTED, _array, strict=False),
         Entry("array_compact", ("array",), "[x FOR x IN {0} IF x IS NOT NULL]"),
         Entry(
@@ -328,7 +363,7 @@ FUNCTIONS: dict[str, Entry] = {
             "the first of each, in order; compares each pair",
         ),
         Entry("array_concat", ("array",), _array_concat),
-        Entry("array_sort", ("array",), "list_sort({0}, 'ASC', 'NULLS LAST')", "elements without parts"),
+        Entry("array_sort", ("array",), _array_sort, "elements without parts"),
         Entry(
             "flatten",
             ("array",),

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
-import pytest
 from pyarrow import parquet
 
-from whence.duck.arrow import arrow_type
-from whence.duck.engine import DuckEngine
+from whence.duck.arrow import arrow_table, typed
+from whence.plan.nodes import Values
 from whence.plan.types import Schema
 from whence.semantics import Table
 from whence.store import (
@@ -50,9 +47,6 @@ class Given:
 
 def arrow_rows(fields: Schema, rows: Rows) -> pa.Table:
     """Rows in the oracle's form as an Arrow table."""
-    from whence.duck.arrow import arrow_table, typed
-    from whence.plan.nodes import Values
-
     return typed(arrow_table(Values(fields, tuple(tuple(r) for r in rows))), fields)
 
 
@@ -94,7 +88,8 @@ def write_run(
     changes: dict[str, object] = {}
     if results is not None:
         hidden = {a.column for a in annotations}
-        changes = {"columns": tuple(c for c in columns_of(results.fields) if c.name not in hidden), "annotations": annotations}
+        shown = tuple(c for c in columns_of(results.fields) if c.name not in hidden)
+        changes = {"columns": shown, "annotations": annotations}
     if conf is not None:
         changes["spark"] = SparkRecord("4.3.0", conf)
     with create(path / "run", manifest(sources, **changes)) as writer:
@@ -125,18 +120,3 @@ def write_run(
                 )
             )  # fmt: skip
     return open_run(path / "run")
-
-
-@pytest.fixture
-def make_run(tmp_path: Path) -> Callable[..., StoredRun]:
-    """``write_run`` in a new folder at each call."""
-    count = itertools.count()
-    return lambda sources, **options: write_run(tmp_path / str(next(count)), sources, **options)
-
-
-@pytest.fixture
-def make_engine(make_run: Callable[..., StoredRun]) -> Callable[..., DuckEngine]:
-    return lambda sources, **options: DuckEngine(make_run(sources, **options))
-
-
-__all__ = ["Given", "arrow_rows", "arrow_type", "datetime", "write_run"]
