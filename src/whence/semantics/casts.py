@@ -122,7 +122,8 @@ def _to_whole(value: Value, source: DataType) -> int | None:
 
 def _to_double(value: Value, source: DataType) -> float | None:
     if source == TIMESTAMP:
-        return micros(value) / 1_000_000
+        # Two roundings, as in Spark: before the year 1684 the microseconds are no exact double.
+        return float(micros(value)) / 1_000_000
     if source != STRING:
         return float(value)
     text = value.strip(BLANKS)
@@ -177,7 +178,7 @@ def _text_to_date(text: str) -> date | None:
         return None
     try:
         return date(int(found["year"]), int(found["month"] or 1), int(found["day"] or 1))
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 
