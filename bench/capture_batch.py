@@ -2,7 +2,8 @@
 
 Three cases in turns: the user's own `df.write.parquet`, a lazy run and an eager one. What a run costs once (lifting
 the query, pinning sources, manifest and marker) is told apart from what grows with the data by the same three cases
-over a table of a thousand rows: `once` is their difference there, `grows` what is left of the difference at full size.
+over a table of a thousand rows: `over` is the difference of times at full size, `once` that at the small one, and
+`less_once` the time without it, whose ratio says what the cost per row is.
 """
 
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ WHAT = "what tracing adds to a batch: group-by and join+group-by over 2 M rows, 
 
 CAPTURES = ("none", "lazy", "eager")
 SMALL = 1_000
-UNITS = {"time": "s", "over": "s", "once": "s", "grows": "s", "grown": "s", "stored": "bytes", "added": "bytes"}
+UNITS = {"time": "s", "over": "s", "once": "s", "less_once": "s", "stored": "bytes", "added": "bytes"}
 
 
 def measure(size: Size) -> Iterator[Measurement]:
@@ -67,10 +68,9 @@ def _samples(
                 once = turns[f"{capture} {small.name}"][turn]["time"] - turns[f"none {small.name}"][turn]["time"]
                 sample["once"] = once
                 sample["over"] = full["time"] - plain["time"]
-                sample["grows"] = sample["over"] - once
                 sample["added"] = full["stored"] - plain["stored"]
-            # What the run would take if what is paid once were free.
-            sample["grown"] = full["time"] - sample.get("once", 0.0)
+            # What it would take if what is paid once were free.
+            sample["less_once"] = full["time"] - sample.get("once", 0.0)
             found[capture].append(sample)
     return found
 

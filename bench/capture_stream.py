@@ -19,12 +19,11 @@ import click
 
 from bench.data import bytes_below, scratch, traffic
 from bench.measure import Measurement, Sample, Size, in_turns, summary, timed
+from whence import Run
 from whence.demo.traffic import SPARK_SCHEMA, Traffic, broken_down_cars
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from whence import Run
 
 NAME = "capture_stream"
 WHAT = "what tracing adds to a stream: GeneaLog's Q1 over generated traffic, lazy"
@@ -72,7 +71,7 @@ def stream(spark: "SparkSession", data: Path, capture: str, rows: int, folder: P
     with timed(sample):
         started = (_plain if capture == "none" else _traced)(spark, data, folder)
         started.awaitTermination()
-    query = started if capture == "none" else started.query
+    query = started.query if isinstance(started, Run) else started
     progress = [epoch for epoch in query.recentProgress if epoch.numInputRows]
     seen = sum(epoch.numInputRows for epoch in progress)
     if seen != rows:
