@@ -62,8 +62,12 @@ class _Offsets:
     sources: dict[str, str | None]
 
 
-def read_epoch(checkpoint: str | Path, number: int) -> CheckpointEpoch:
-    """What the log says about an epoch, once Spark has written its offsets, that is from before it runs."""
+def read_epoch(checkpoint: str | Path, number: int, *, logs: Mapping[str, str] | None = None) -> CheckpointEpoch:
+    """What the log says about an epoch, once Spark has written its offsets, that is from before it runs.
+
+    ``logs`` names, by source, the folder of its log where that is not called as the source: the offsets count a source
+    that the plan holds twice (a union with itself) twice, its log is there once.
+    """
     root = Path(local_path(checkpoint))
     offsets = _read_offsets(root, number)
     # Before epoch 0 there is no watermark and no offset.
@@ -80,7 +84,7 @@ def read_epoch(checkpoint: str | Path, number: int) -> CheckpointEpoch:
             raise _damaged(
                 root / "offsets" / str(number), f"source {source} is at {text}, in the epoch before at {earlier}"
             )
-        log = root / "sources" / source
+        log = root / "sources" / (logs or {}).get(source, source)
         files[source] = tuple(file for entry in range(first + 1, last + 1) for file in _logged_files(log, entry))
     return CheckpointEpoch(
         number, offsets.watermark_ms, before.watermark_ms, offsets.clock_ms, offsets.conf, offsets.sources, files
