@@ -94,7 +94,7 @@ def _plain(value: object, type: DataType) -> object:
 
 def table_of(df: DataFrame, fields: Schema) -> pa.Table:
     """The rows of a DataFrame, its columns of exactly the plan's types and names."""
-    found = df.toArrow()
+    found = _nullable(df, fields).toArrow()
     columns = []
     for place, field in enumerate(fields):
         column = found.column(place)
@@ -105,3 +105,25 @@ def table_of(df: DataFrame, fields: Schema) -> pa.Table:
     return pa.Table.from_arrays(
         columns, schema=pa.schema([(f.name, c.type) for f, c in zip(fields, columns, strict=True)])
     )
+
+
+def _nullable(df: DataFrame, fields: Schema) -> DataFrame:
+    """With members of structs that may be null: Arrow takes no null struct whose members may not be."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StructType as SparkStruct
+
+    if not any(_has_parts(f.type) for f in fields):
+        return df
+    plain = df.toDF(*(f"c{place}" for place in range(len(fields))))
+    columns = []
+    for place, (field, given) in enumerate(zip(fields, plain.schema, strict=True)):
+        column = F.col(f"c{place}")
+        if _has_parts(field.type) and is_known(field.type):
+            wanted = SparkStruct.fromJson(schema_json((field,))).fields[0].dataType
+            column = column if given.dataType == wanted else column.cast(wanted)
+        columns.append(column)
+    return plain.select(*columns)
+
+
+def _has_parts(type: DataType) -> bool:
+    return isinstance(type, ArrayType | MapType | StructType)
