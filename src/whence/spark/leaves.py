@@ -27,7 +27,7 @@ NO_TABLE = frozenset({"OneRowRelation"})
 """Leaves that are part of the query and read nothing."""
 REFUSED = {
     "CTERelationRef": "a common table expression that Spark did not inline",
-    "UnionLoopRef": "a recursive common table expression",
+    "UnionLoopRef": "a recursive query reads itself, as often as its rows say",
     "Transpose": "its values are computed when the plan is made, so the rows it came from are gone",
 }
 
@@ -99,8 +99,10 @@ def _shares_attributes(one: JavaObject, other: JavaObject) -> bool:
     return any(attribute.exprId().id() in ids for attribute in items(other.output()))
 
 
-def name_leaves(jvm: Jvm, plan: JavaObject, given: Mapping[str, DataFrame]) -> list[Leaf]:
-    """The tables of a plan, each once, under their source names."""
+def name_leaves(
+    jvm: Jvm, plan: JavaObject, given: Mapping[str, DataFrame], views: Iterable[tuple[JavaObject, str]] = ()
+) -> list[Leaf]:
+    """The tables of a plan, each once, under their source names. ``views`` name those without a name of their own."""
     groups: list[list[JavaObject]] = []
     for node in collect(plan):
         _refuse(node)
@@ -114,7 +116,10 @@ def name_leaves(jvm: Jvm, plan: JavaObject, given: Mapping[str, DataFrame]) -> l
     taken = {name.lower() for name in chosen.values()}
     leaves = []
     for number, group in enumerate(groups):
-        name = chosen.get(number) or _free(_own_name(group[0]) or f"source_{number + 1}", taken)
+        viewed = (view for node, view in views if same_table(jvm, group[0], node))
+        name = chosen.get(number)
+        if name is None:
+            name = _free(_own_name(group[0]) or next(viewed, None) or f"source_{number + 1}", taken)
         leaves.append(_describe(name, group))
     return leaves
 

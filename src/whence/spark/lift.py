@@ -35,7 +35,7 @@ from whence.spark.jvm import JavaObject, Jvm, analyzed, simple_name
 from whence.spark.leaves import Leaf, name_leaves
 from whence.spark.lift_expressions import UTC_NAMES, ExpressionLifter
 from whence.spark.lift_operators import OperatorLifter, Recipe
-from whence.spark.lift_prepare import every, prepare
+from whence.spark.lift_prepare import every, prepare, view_names
 from whence.spark.names import Names, outline
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def lift(df: DataFrame, sources: Mapping[str, DataFrame] | None = None) -> Lifte
     result = outline(read.output())
     _refuse_twins(result)
     java = prepare(jvm, read)
-    leaves = tuple(name_leaves(jvm, java, sources or {}))
+    leaves = tuple(name_leaves(jvm, java, sources or {}, view_names(java)))
     names = Names()
     names.settle([result, *_scopes(java)])
     utc = str(jvm.session.sessionState().conf().sessionLocalTimeZone()) in UTC_NAMES

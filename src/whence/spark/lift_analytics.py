@@ -18,6 +18,9 @@ RANKINGS = {"RowNumber": "row_number", "Rank": "rank", "DenseRank": "dense_rank"
 OFFSETS = {"Lag": "lag", "Lead": "lead"}
 
 
+FIXED = frozenset({"UnboundedPreceding$", "UnboundedFollowing$", "CurrentRow$"})
+
+
 def lift_orders(lifter: ExpressionLifter, orders: JavaObject) -> tuple[Order, ...]:
     """The keys of a Catalyst sort order."""
     return tuple(
@@ -80,8 +83,8 @@ def _offset(lifter: ExpressionLifter, name: str, function: JavaObject) -> tuple[
 def _frame(spec: JavaObject) -> Frame:
     frame = spec.frameSpecification()
     unit = "rows" if simple_name(frame.frameType()) == "RowFrame$" else "range"
-    start, end = _bound(frame.lower()), _bound(frame.upper())
-    if unit == "range" and {start, end} - {None, 0}:
+    fixed = all(simple_name(bound) in FIXED for bound in (frame.lower(), frame.upper()))
+    if unit == "range" and not fixed:
         keys = [data_type(order.child().dataType()) for order in items(spec.orderSpec())]
         if len(keys) != 1 or keys[0] not in (*INTEGERS, DATE):
             raise NotTraceable(
@@ -89,7 +92,7 @@ def _frame(spec: JavaObject) -> Frame:
                 detail=f"ordered by {', '.join(map(str, keys))}; frame {frame.sql()}",
                 hint="order by one integer or date, or use rowsBetween",
             )
-    return Frame("rows" if unit == "rows" else "range", start, end)
+    return Frame("rows" if unit == "rows" else "range", _bound(frame.lower()), _bound(frame.upper()))
 
 
 def _bound(bound: JavaObject) -> int | None:

@@ -54,7 +54,7 @@ def lift_group(lifter: ExpressionLifter, java: JavaObject, child: Node) -> Node:
     group = Group(child, tuple(keys), tuple(aggregates))
     columns = [(names.of(output), _over_columns(lifter, output, made)) for output in outputs]
     plain = [name for name, over in columns if simple_name(over) == "AttributeReference" and names.of(over) == name]
-    if plain == [f.name for f in group.schema]:
+    if len(plain) == len(columns) and plain == [f.name for f in group.schema]:
         return group
     # One column that is there twice is there once: above it is known by its expression id.
     return Project(group, tuple(Named(name, lifter.lift(over)) for name, over in dict(columns).items()))

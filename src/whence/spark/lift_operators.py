@@ -82,10 +82,7 @@ REFUSED: dict[str, tuple[str, str]] = {
         "which rows it draws depends on how the rows are spread over partitions",
         "draw by value instead: df.where('rand(7) < 0.1'), or hash a key",
     ),
-    "LateralJoin": ("Spark has no join for this lateral subquery", "write it as a join"),
     "AsOfJoin": ("the nearest match is not an operator of plans", "write it as a join and a window"),
-    "NearestByJoin": ("the nearest match is not an operator of plans", "write it as a join and a window"),
-    "UnionLoop": ("a recursive query has no fixed depth", "write the steps out, or materialise it first"),
     "FlatMapGroupsInPandasWithState": (STATEFUL, "group by a window and aggregate instead"),
     "TransformWithState": (STATEFUL, "group by a window and aggregate instead"),
     "TransformWithStateInPySpark": (STATEFUL, "group by a window and aggregate instead"),
@@ -99,7 +96,6 @@ REFUSED: dict[str, tuple[str, str]] = {
         "a function over two grouped inputs is not an operator of plans",
         "join the inputs first and use applyInArrow on the result",
     ),
-    "Tail": ("the last rows of a query have no order of their own", "sort descending and limit"),
 }
 
 

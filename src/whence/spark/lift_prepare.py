@@ -3,7 +3,7 @@
 Common table expressions are inlined; IN, EXISTS, correlated and lateral subqueries become joins by Catalyst's own
 rules; a scalar subquery that certainly has one row becomes a join with it. Expression ids survive, so what stands
 above still fits. INTERSECT and EXCEPT stay, because plans have them and the joins Catalyst makes of them have
-another lineage. Aliases stay too, because they name steps.
+another lineage. Aliases and views stay too, because they name steps and tables.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from whence.spark.jvm import ANALYSIS, EXPRESSIONS, LOGICAL, OPTIMIZER, JavaObje
 from whence.spark.names import identity_of
 
 RULES = (
-    ANALYSIS + "EliminateView",
     OPTIMIZER + "PullupCorrelatedPredicates",
     # Only after predicates were pulled up, else references to the outer query remain.
     OPTIMIZER + "RewritePredicateSubquery",
@@ -43,6 +42,20 @@ def every(plan: JavaObject) -> list[JavaObject]:
         node = stack.pop()
         found.append(node)
         stack.extend(reversed(items(node.children())))
+    return found
+
+
+def view_names(plan: JavaObject) -> list[tuple[JavaObject, str]]:
+    """The leaves that are all there is below a view, perhaps with columns renamed, and the view's name."""
+    found = []
+    for node in every(plan):
+        if simple_name(node) != "View":
+            continue
+        below = node
+        while simple_name(below) in TRANSPARENT:
+            below = below.child()
+        if below.children().isEmpty():
+            found.append((below, str(node.desc().identifier().table())))
     return found
 
 
@@ -125,8 +138,8 @@ def _with_values(jvm: Jvm, expression: JavaObject, values: dict[int, JavaObject]
 
 
 def _replaced(jvm: Jvm, plan: JavaObject, old: JavaObject, new: JavaObject) -> JavaObject:
-    """The plan with one node, met again by identity, replaced by another."""
-    if plan.equals(old) and plan.semanticHash() == old.semanticHash():
+    """The plan with a node replaced by another, wherever one equal to it stands."""
+    if plan.equals(old):
         return new
     below = items(plan.children())
     changed = [_replaced(jvm, child, old, new) for child in below]
