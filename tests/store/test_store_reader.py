@@ -188,6 +188,36 @@ def test_looking_leaves_no_trace_and_does_not_disturb(writer: RunWriter, commit_
     assert len(run.reload().epochs) == 1
 
 
+def test_what_was_read_is_current_until_something_is_committed(
+    writer: RunWriter, commit_epoch: Make, make_manifest: Make
+) -> None:
+    empty = open_run(writer.path)
+    assert empty.is_current()
+    commit_epoch(writer, 0, 1)
+    assert not empty.is_current()
+    one = empty.reload()
+    assert one.is_current()
+    assert one == open_run(writer.path)
+    # Spark retries its last epoch: it has the same marker again.
+    commit_epoch(writer, 0, 2)
+    assert not one.is_current()
+    again = one.reload()
+    writer.update_manifest(make_manifest(query="shop:alerts"))
+    assert not again.is_current()
+    last = again.reload()
+    shutil.rmtree(writer.path)
+    assert not last.is_current()
+
+
+def test_a_run_that_was_replaced_is_not_current(writer: RunWriter, commit_epoch: Make, make_manifest: Make) -> None:
+    commit_epoch(writer, 0, 1)
+    writer.close()
+    before = open_run(writer.path)
+    with create(writer.path, make_manifest(), overwrite=True) as other:
+        commit_epoch(other, 0, 1)
+    assert not before.is_current()
+
+
 def test_a_run_without_its_lock_is_not_running(stored: Path) -> None:
     (stored / "writer.lock").unlink()
     assert open_run(stored).state() == "stopped"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -199,21 +200,20 @@ class Run:
         return self._live
 
     def _now(self) -> tuple[StoredRun, Engines]:
-        """The run as it lies on disk; a batch is read once, a stream when it has more epochs than were seen."""
-        if self._seen and self._seen[0][0].manifest.kind == "batch" and self._seen[0][0].epochs:
+        """The run as it lies on disk, read anew only when that changed: a run may have thousands of epochs."""
+        if self._seen and self._seen[0][0].is_current():
             return self._seen[0]
         fresh = open_run(self.path)
-        if not self._seen or fresh.epochs != self._seen[0][0].epochs or fresh.manifest != self._seen[0][0].manifest:
-            self._seen[:] = [(fresh, Engines(fresh, self._handles))]
+        self._seen[:] = [(fresh, Engines(fresh, self._handles))]
         return self._seen[0]
 
     def _plan(self) -> Node:
-        return parse_plan(self.stored.manifest.plan.text)
+        return _parsed(self.stored.manifest.plan.text)
 
     def _question_plan(self) -> Node:
         """The batch plan that means what the run did."""
-        plan = self._plan()
-        return settle(plan) if self.stored.manifest.kind == "stream" else plan
+        manifest = self.stored.manifest
+        return _settled(manifest.plan.text) if manifest.kind == "stream" else _parsed(manifest.plan.text)
 
     def _asker(self, stored: StoredRun) -> Lazy | Eager:
         kind = Eager if stored.manifest.capture == "eager" else Lazy
@@ -296,6 +296,17 @@ class Run:
 
 UTC_NAMES = frozenset({"UTC", "Etc/UTC", "Z", "+00:00", "GMT", "Etc/GMT", "Etc/UCT", "Zulu", "UCT"})
 """What a session's time zone is called where its clock is that of UTC."""
+
+
+# Each question needs the plan several times, and a plan never changes.
+@lru_cache(maxsize=32)
+def _parsed(text: str) -> Node:
+    return parse_plan(text)
+
+
+@lru_cache(maxsize=32)
+def _settled(text: str) -> Node:
+    return settle(parse_plan(text))
 
 
 def carried_bytes(stored: StoredRun) -> int:

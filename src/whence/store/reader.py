@@ -2,10 +2,11 @@
 
 Opening a run reads small JSON files and executes nothing that came with it. Rows are not read here: the files are
 handed out, numbered, and DuckDB or Spark reads them. What has no marker is not there. A `StoredRun` is what the disk
-held when it was opened; `reload()` sees what a live run committed since.
+held when it was opened; `is_current()` says whether that still is so, `reload()` sees what a live run committed since.
 """
 
 import json
+import os
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -78,6 +79,11 @@ class StoredRun:
     epochs: tuple[Epoch, ...] = field(repr=False)
     _results: tuple[NumberedFile, ...] = field(repr=False)
     _sources: dict[str, tuple[NumberedFile, ...]] = field(repr=False)
+    _stamp: tuple[object, ...] | None = field(default=None, repr=False, compare=False)
+
+    def is_current(self) -> bool:
+        """Whether the disk still holds these epochs and this manifest, as far as can be told without reading them."""
+        return self._stamp is not None and self._stamp == _stamp(self.path)
 
     def state(self) -> RunState:
         """What can be expected of the run: "complete" and "half-written" are said of batches.
@@ -201,6 +207,8 @@ def open_run(path: str | Path) -> StoredRun:
     root = Path(local_path(path))
     if not root.is_dir():
         raise _no_run(root, "it is a file" if root.exists() else "there is nothing at this path")
+    # Taken before anything is read: what is committed meanwhile makes it differ from the next.
+    stamp = _stamp(root)
     try:
         text = read_whole(root / MANIFEST)
     except FileNotFoundError as error:
@@ -218,7 +226,26 @@ def open_run(path: str | Path) -> StoredRun:
         epochs,
         _numbered(results, root),
         {name: _numbered(files, root) for name, files in sources.items()},
+        stamp,
     )
+
+
+def _stamp(root: Path) -> tuple[object, ...] | None:
+    """What changes with every commit: the manifest, how many markers there are and the last of them, the only one that
+    is ever written again. None where there are no markers to look at."""
+    try:
+        # Not told apart from other files by their full pattern: this is asked often, and of thousands of markers.
+        markers = [entry.name for entry in os.scandir(root / EPOCHS) if entry.name.endswith(".json")]
+        newest = max(markers, key=lambda name: (len(name), name), default=None)
+        last = None if newest is None else _version(root / EPOCHS / newest)
+        return _version(root / MANIFEST), len(markers), newest, last
+    except OSError:
+        return None
+
+
+def _version(path: Path) -> tuple[int, int, int]:
+    status = path.stat()
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def is_run(path: Path) -> bool:
