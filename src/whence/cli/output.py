@@ -41,13 +41,13 @@ class Output:
     ) -> None:
         """A table, for people."""
         rendered, left = _fitted(columns, list(rows), title, indent)
-        sys.stdout.write(rendered)
+        _write(rendered)
         if left:
             self.say(f"no room for {', '.join(left)}: a wider terminal shows more, --json all")
 
     def write(self, text: str) -> None:
         """A line of data that is no table, for people."""
-        sys.stdout.write(text + "\n")
+        _write(text + "\n")
 
     def say(self, text: str, **facts: object) -> None:
         """A line about the data: a sentence for people, the facts of it for programs."""
@@ -158,6 +158,11 @@ def _widths(needed: Sequence[int], space: int) -> list[int]:
 
 def _is_number(value: object) -> bool:
     return value is None or (isinstance(value, int | float | Decimal) and not isinstance(value, bool))
+
+
+def _write(text: str) -> None:
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
 def _line(stream: TextIO, entry: object) -> str:
