@@ -8,7 +8,7 @@ user's own is not touched. What plans themselves mean depends on no setting. Que
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from whence.plan import hidden
 from whence.plan.expressions import Call, Column, Literal
 from whence.plan.hidden import ROW_ID
 from whence.plan.nodes import Filter, Join, Node, Source, Values, sources
-from whence.plan.types import BIGINT, ArrayType, Field, parse_type
+from whence.plan.types import BIGINT, ArrayType, DataType, Field, parse_type
 from whence.spark.arrow import table_of
 from whence.spark.handles import Handles
 from whence.spark.jvm import Jvm
@@ -85,10 +85,10 @@ class SparkEngine:
     def _packs(self, name: str) -> bool:
         return name == hidden.RESULTS or self.stored.source(name).id == "file_row"
 
-    def _types(self, name: str) -> dict[str, object]:
+    def _types(self, name: str) -> dict[str, DataType]:
         if name != hidden.RESULTS:
             return {c.name: parse_type(c.type) for c in self.stored.source(name).columns}
-        found: dict[str, object] = {c.name: parse_type(c.type) for c in self.stored.manifest.columns}
+        found: dict[str, DataType] = {c.name: parse_type(c.type) for c in self.stored.manifest.columns}
         for annotation in self.stored.manifest.annotations:
             found[annotation.column] = ArrayType(BIGINT) if annotation.many else BIGINT
         return found
@@ -105,13 +105,12 @@ class SparkEngine:
         return self._jvm
 
 
-def beside(spark: SparkSession, conf: dict[str, str] | object) -> SparkSession:
+def beside(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
     """A copy of a session, with its functions and views, in which the settings that a run recorded hold."""
     from pyspark.sql import SparkSession as ClassicSession
 
-    made = ClassicSession(spark.sparkContext, spark._jsparkSession.cloneSession())  # type: ignore[attr-defined]
-    recorded = dict(conf)  # type: ignore[call-overload]
-    for name, value in recorded.items():
+    made = ClassicSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+    for name, value in conf.items():
         if made.conf.isModifiable(name):
             made.conf.set(name, value)
     return made

@@ -37,7 +37,7 @@ class Jvm:
     @property
     def session(self) -> JavaObject:
         """Spark's own session object."""
-        return self.spark._jsparkSession  # type: ignore[attr-defined]
+        return self.spark._jsparkSession
 
     def type(self, name: str) -> JavaObject:
         """A class by its full name: call it to construct, take its static members."""

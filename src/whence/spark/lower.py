@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, assert_never
 
-from whence.errors import NotTraceable, UnknownSource
+from whence.errors import NotTraceable
 from whence.plan.expressions import Aggregate, AggregateCall, Column, Expression, Literal, Opaque
 from whence.plan.hidden import PREFIX
 from whence.plan.nodes import (
@@ -40,7 +40,6 @@ from whence.plan.nodes import (
     names,
 )
 from whence.plan.types import BOOLEAN, INT, VOID, ArrayType, DataType, StructType
-from whence.spark.arrow import frame_of_rows
 from whence.spark.handles import Handles
 from whence.spark.jvm import (
     ANALYSIS,
@@ -53,7 +52,10 @@ from whence.spark.jvm import (
     simple_name,
 )
 from whence.spark.literals import Literals
+from whence.spark.lower_columns import Lowered
 from whence.spark.lower_expressions import ExpressionLowerer, Scope, unknown_part
+from whence.spark.lower_inputs import lower_opaque_step, lower_source, lower_values, lower_watermark
+from whence.spark.lower_windows import lower_analytic, lower_event_window
 from whence.spark.types import data_type, is_known
 
 if TYPE_CHECKING:
@@ -111,20 +113,6 @@ def refusing(plan: Node) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Lowered:
-    """A Catalyst plan and which of its attributes the columns of a node are.
-
-    ``columns`` are in the node's order. ``labels`` are the attributes' own names. ``tidy`` says that the plan gives
-    exactly these columns, in order, under these names: renaming and leaving out are not done before they matter.
-    """
-
-    plan: JavaObject
-    columns: dict[str, JavaObject]
-    labels: dict[str, str]
-    tidy: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Lowerer:
     """Lowers one plan."""
 
@@ -133,7 +121,7 @@ class Lowerer:
     handles: Handles
     literals: Literals = field(init=False)
     expressions: ExpressionLowerer = field(init=False)
-    _leaves: dict[str, tuple[JavaObject, dict[str, JavaObject]]] = field(default_factory=dict)
+    leaves: dict[str, tuple[JavaObject, dict[str, JavaObject]]] = field(default_factory=dict)
     _shared: dict[str, JavaObject] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -145,9 +133,9 @@ class Lowerer:
         """The Catalyst plan of a node, not analyzed yet."""
         match node:
             case Source():
-                return self._source(node)
+                return lower_source(self, node)
             case Values():
-                return self._values(node)
+                return lower_values(self, node)
             case Project():
                 return self._project(node)
             case Filter():
@@ -159,8 +147,6 @@ class Lowerer:
             case Join():
                 return self._join(node)
             case EventWindow():
-                from whence.spark.lower_windows import lower_event_window
-
                 return lower_event_window(self, node)
             case Group():
                 return self._group(node)
@@ -181,13 +167,11 @@ class Lowerer:
             case Limit():
                 return self._limit(node)
             case Analytic():
-                from whence.spark.lower_windows import lower_analytic
-
                 return lower_analytic(self, node)
             case Watermark():
-                return self._watermark(node)
+                return lower_watermark(self, node)
             case OpaqueStep():
-                return self._opaque_step(node)
+                return lower_opaque_step(self, node)
             case _:
                 assert_never(node)
 
@@ -296,72 +280,11 @@ class Lowerer:
 
     # Rules, one a node kind.
 
-    def _source(self, node: Source) -> Lowered:
-        df = self.tables.get(node.name)
-        if df is None:
-            raise UnknownSource(
-                f"no table for source {node.name!r}",
-                detail="tables given: " + (", ".join(sorted(self.tables)) or "none"),
-                hint="give one DataFrame for each source of the plan",
-            )
-        known = self._leaves.get(node.name)
-        if known is None:
-            plan = analyzed(df)
-            given = {str(a.name()): a for a in items(plan.output())}
-        else:
-            # A second use has expression ids of its own.
-            plan, given = self._copy(known[0])
-        self._leaves[node.name] = (plan, given)
-        columns = {}
-        for wanted in node.fields:
-            attribute = given.get(wanted.name)
-            if attribute is None:
-                raise UnknownSource(
-                    f"the table of source {node.name!r} has no column {wanted.name!r}",
-                    detail="its columns: " + ", ".join(given),
-                    hint="give the columns that the plan's source declares",
-                )
-            if known is None and (type := data_type(attribute.dataType())) != wanted.type:
-                raise NotTraceable(
-                    f"column {wanted.name!r} of source {node.name!r} has another type than the plan says",
-                    detail=f"the plan says {wanted.type}, the table has {type}",
-                    hint="give the table that the query read",
-                )
-            columns[wanted.name] = attribute
-        tidy = list(columns) == list(given)
-        return Lowered(plan, columns, {name: name for name in columns}, tidy)
-
-    def _copy(self, plan: JavaObject) -> tuple[JavaObject, dict[str, JavaObject]]:
-        """The same plan with fresh expression ids: what Spark does to the right side of a self-join."""
-        rule = self.jvm.module(ANALYSIS + "DeduplicateRelations")
-        both = self.jvm.logical("Join", plan, plan, self._join_type("cross"), self.jvm.none(), self._no_hint())
-        fresh = rule.apply(both).right()
-        return fresh, {str(a.name()): a for a in items(fresh.output())}
-
-    def _join_type(self, name: str) -> JavaObject:
+    def join_type(self, name: str) -> JavaObject:
         return self.jvm.type("org.apache.spark.sql.catalyst.plans.JoinType").apply(name)
 
-    def _no_hint(self) -> JavaObject:
+    def no_hint(self) -> JavaObject:
         return self.jvm.type(LOGICAL + "JoinHint").NONE()
-
-    def _values(self, node: Values) -> Lowered:
-        if not node.rows or not node.fields:
-            return self._empty(node)
-        plan = analyzed(frame_of_rows(self.jvm, node.fields, node.rows))
-        columns = dict(zip(names(node), items(plan.output()), strict=True))
-        labels = {name: f"c{place}" for place, name in enumerate(columns)}
-        return Lowered(plan, columns, labels, labels == {n: n for n in columns})
-
-    def _empty(self, node: Values) -> Lowered:
-        if node.rows:
-            # Rows without columns: only their number counts.
-            plan = analyzed(self.jvm.spark.range(len(node.rows)))
-            return Lowered(plan, {}, {}, False)
-        columns = {f.name: self.attribute(f.name, f.type) for f in node.fields}
-        plan = self.jvm.construct(
-            LOGICAL + "LocalRelation", self.jvm.seq(columns.values()), self.jvm.seq(()), False, self.jvm.none()
-        )
-        return Lowered(plan, columns, {name: name for name in columns}, True)
 
     def _project(self, node: Project) -> Lowered:
         below = self.lower(node.child)
@@ -481,7 +404,7 @@ class Lowerer:
             condition = self.jvm.some(self.condition(node.condition, both))
         elif node.kind == "inner":
             kind = "cross"
-        plan = self.jvm.logical("Join", left.plan, right.plan, self._join_type(kind), condition, self._no_hint())
+        plan = self.jvm.logical("Join", left.plan, right.plan, self.join_type(kind), condition, self.no_hint())
         if node.kind in ("semi", "anti"):
             return self.over(left, plan)
         joined = Lowered(
@@ -556,59 +479,6 @@ class Lowerer:
             count = self.literals.of(Literal(node.count, INT))
             plan = self.jvm.logical("GlobalLimit", count, self.jvm.logical("LocalLimit", count, plan))
         return self.over(below, plan)
-
-    def _watermark(self, node: Watermark) -> Lowered:
-        below = self.lower(node.child)
-        if not below.plan.isStreaming():
-            return below
-        # Only under a name of its own: withWatermark looks for names whatever their case.
-        place = list(below.columns).index(node.column)
-        labels = [f"c{n}" for n in range(len(below.columns))]
-        parts = [self.jvm.alias(a, n) for a, n in zip(below.columns.values(), labels, strict=True)]
-        marked = self.jvm.frame(self.jvm.project(parts, below.plan)).withWatermark(
-            labels[place], f"{node.delay} microseconds"
-        )
-        plan = analyzed(marked)
-        return Lowered(
-            plan,
-            dict(zip(below.columns, items(plan.output()), strict=True)),
-            dict(zip(below.columns, labels, strict=True)),
-            False,
-        )
-
-    def _opaque_step(self, node: OpaqueStep) -> Lowered:
-        handle = self.handles.steps.get(node.key)
-        if handle is None:
-            raise unknown_part(node.key)
-        below = self.lower(node.child)
-        given = [
-            self.jvm.alias(below.columns[name], attribute.name(), attribute.exprId())
-            for attribute, name in handle.inputs
-        ]
-        extra = {
-            name: self.jvm.alias(below.columns[name], f"{PREFIX}carried_{i}") for i, name in enumerate(node.carried)
-        }
-        plan = self.jvm.project([*given, *extra.values()], below.plan)
-        for layer in reversed(handle.layout):
-            plan = self.jvm.with_children(layer, [plan])
-        plan = self.jvm.analyze(self.jvm.with_children(handle.node, [plan]))
-        found = {a.exprId().id(): a for a in items(plan.output())}
-        for name, alias in extra.items():
-            if alias.exprId().id() not in found:
-                raise NotTraceable(
-                    f"{label(node)} does not pass its input's columns on",
-                    detail=f"{name!r} was to stand beside its results; the function's columns are fixed",
-                    hint='use capture="lazy", or compute this step with ordinary columns and functions',
-                )
-        # Used twice, the step needs fresh expression ids like any other leaf.
-        outputs = [(name, found[attribute.exprId().id()]) for attribute, name in handle.outputs]
-        outputs += [(name, found[alias.exprId().id()]) for name, alias in extra.items()]
-        order = [f.name for f in node.fields] + [f.name for f in node.child.schema if f.name in node.carried]
-        made = dict(outputs)
-        aliases = [self.jvm.alias(made[name], name) for name in order]
-        top = self.jvm.analyze(self.jvm.project(aliases, plan))
-        columns = dict(zip(order, items(top.output()), strict=True))
-        return Lowered(top, columns, {name: name for name in order}, True)
 
 
 def _once(attributes: Iterable[JavaObject]) -> list[JavaObject]:

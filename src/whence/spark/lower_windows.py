@@ -29,10 +29,11 @@ from whence.plan.types import (
 )
 from whence.spark.event_windows import window_call
 from whence.spark.jvm import EXPRESSIONS, JavaObject, simple_name
+from whence.spark.lower_columns import Lowered
 from whence.spark.lower_expressions import Scope
 
 if TYPE_CHECKING:
-    from whence.spark.lower import Lowered, Lowerer
+    from whence.spark.lower import Lowerer
 
 
 def lower_event_window(lowerer: Lowerer, node: EventWindow) -> Lowered:
