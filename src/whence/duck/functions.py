@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from whence.duck.text import duck_type, literal, refusal, string
 from whence.plan.expressions import Literal
 from whence.plan.types import (
+    DOUBLE,
     FLOAT,
     INTEGERS,
     TIMESTAMP,
@@ -274,6 +275,33 @@ def _timestamp_micros(o: Operands) -> str:
     return within(o.sql[0], *TIMESTAMP_RANGE, timestamp_of(o.sql[0], TIMESTAMP), o.where)
 
 
+def _array_distinct(o: Operands) -> str:
+    element = o.types[0].element if isinstance(o.types[0], ArrayType) else VOID
+    array = o.sql[0]
+    if element in (FLOAT, DOUBLE):
+        # Spark makes 0.0 of -0.0 here, as in grouping.
+        array = f"[CASE WHEN z = 0 THEN {literal(0.0, element)} ELSE z END FOR z IN {array}]"
+    elif has_floats(element):
+        raise refusal(
+            f"{o.where}: array_distinct of a value of type {o.types[0]} is not portable",
+            "Spark makes 0.0 of -0.0 inside its elements",
+        )
+    return f"list_filter({array}, LAMBDA x, i: list_position({array}, x) = i)"
+
+
+def has_floats(type: DataType) -> bool:
+    """Whether a value of the type may hold a float, so that zeros of two signs can be inside."""
+    match type:
+        case ArrayType(element):
+            return has_floats(element)
+        case StructType(fields):
+            return any(has_floats(f.type) for f in fields)
+        case MapType(key, value):
+            return has_floats(key) or has_floats(value)
+        case _:
+            return type in (FLOAT, DOUBLE)
+
+
 def _array_sort(o: Operands) -> str:
     element = o.types[0].element if isinstance(o.types[0], ArrayType) else VOID
     if not is_taken(element, ATOMIC):
@@ -356,12 +384,7 @@ FUNCTIONS: dict[str, Entry] = {
         Entry("timestamp_micros", ("integer",), _timestamp_micros, "not the last hours of the bigints"),
         Entry("array", NESTED, _array, strict=False),
         Entry("array_compact", ("array",), "[x FOR x IN {0} IF x IS NOT NULL]"),
-        Entry(
-            "array_distinct",
-            ("array",),
-            "list_filter({0}, LAMBDA x, i: list_position({0}, x) = i)",
-            "the first of each, in order; compares each pair",
-        ),
+        Entry("array_distinct", ("array",), _array_distinct, "the first of each, in order; compares each pair"),
         Entry("array_concat", ("array",), _array_concat),
         Entry("array_sort", ("array",), _array_sort, "elements without parts"),
         Entry(
