@@ -30,6 +30,7 @@ from whence.plan.expressions import (
 from whence.plan.nodes import Order
 from whence.plan.types import (
     BIGINT,
+    DOUBLE,
     FLOAT,
     ArrayType,
     DataType,
@@ -302,7 +303,14 @@ def _array_function(name: str, element: DataType) -> Callable[[Row], Value]:
 
         return ordered
 
-    return lambda array: tuple(first_of_each(array, lambda v: key((v,))))
+    # Spark makes 0.0 of -0.0 here; adding 0.0 does so and changes nothing else.
+    of_floats = element in (FLOAT, DOUBLE)
+
+    def distinct(array: Row) -> Value:
+        values = [v + 0.0 if of_floats and v is not None else v for v in array]
+        return tuple(first_of_each(values, lambda v: key((v,))))
+
+    return distinct
 
 
 def _whole(name: str, function: Callable[[float], int]) -> Callable[[float], int]:
