@@ -68,6 +68,13 @@ def test_figure_1_needs_four_reports_at_one_position() -> None:
     assert results(Q1, reports(moved)) == {}
 
 
+def test_figure_1_windows_hold_their_first_instant_and_not_their_last() -> None:
+    """A window is [08:00:00, 08:02:00): a report at its start is in it, one at its end is in the next."""
+    tables = reports(stopping("a", EIGHT, reports=5))
+    assert lineage(Q1, tables, (EIGHT, "a", 4, 1)) == {100, 101, 102, 103}
+    assert lineage(Q1, tables, (EIGHT + timedelta(seconds=30), "a", 4, 1)) == {101, 102, 103, 104}
+
+
 def test_figure_1_as_a_stream() -> None:
     """The alert comes once the watermark has passed 08:02, in whichever epochs its reports came."""
     rows = [
