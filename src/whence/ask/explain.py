@@ -93,7 +93,7 @@ def explain_plan(
 
 
 def _portable(plan: Node, utc: bool) -> tuple[bool, str]:
-    from whence.duck.engine import portable
+    from whence.duck.lower import portable
 
     try:
         portable(plan, utc=utc)

@@ -189,7 +189,7 @@ class OperatorLifter:
 
         def make(child: Node) -> Node:
             # Names that Spark makes up say nothing.
-            if not name.startswith("__"):
+            if not name.startswith(("__", "_pyspark_")):
                 self.aliases[child] = name
             return child
 
