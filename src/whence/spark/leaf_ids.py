@@ -122,7 +122,8 @@ def perfect_hash(keys: Sequence[int]) -> PerfectHash:
     >>> table.numbers[slot], table.keys[slot]
     (1, 11)
     """
-    size = len(keys) + len(keys) // 2 + 3
+    # Odd: of a power of two, the xor would never part keys that are the same in the low bits.
+    size = (len(keys) + len(keys) // 2 + 3) | 1
     buckets: list[list[int]] = [[] for _ in range(len(keys) // 3 + 1)]
     for number, key in enumerate(keys):
         buckets[key % len(buckets)].append(number)

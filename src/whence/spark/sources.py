@@ -252,7 +252,8 @@ class _Repointing:
 
     def leaf(self, node: JavaObject) -> JavaObject:
         for leaf, frame in self.pairs:
-            if same_table(self.jvm, leaf.node, node):
+            # References to common table expressions are leaves too, and may share attributes with the table itself.
+            if simple_name(node) == simple_name(leaf.node) and same_table(self.jvm, leaf.node, node):
                 return self.renamed(node, leaf, frame)
         return node
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 _DELAY = "spark.watermarkDelayMs"
 """The metadata by which Spark knows an event time with a watermark."""
 _MULTIPLE = "spark.sql.streaming.statefulOperator.allowMultiple"
+_NAMED = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
 
 # Runs that this process writes, by path: one whose query has ended gives way to its next start.
 _live: dict[Path, LiveStream] = {}
@@ -126,7 +127,7 @@ def start_stream(
         sources=tuple(source_record(leaf, "parquet", partition_columns(leaf)) for leaf in lifted.leaves),
         whence_version=whence_version,
     )
-    ended = _live.get(root)
+    ended = _live.get(root.resolve())
     if ended is not None and not ended.query.isActive:
         ended._epochs.close()
     goes_on = is_run(root) and not overwrite
@@ -147,7 +148,7 @@ def start_stream(
             shutil.rmtree(writer.path, ignore_errors=True)
         epochs.close()
         raise
-    _live[root] = live = LiveStream(query, epochs)
+    _live[root.resolve()] = live = LiveStream(query, epochs)
     return live
 
 
@@ -210,6 +211,12 @@ class _Reads:
 
 def _reads(lifted: Lifted, plan: JavaObject) -> _Reads:
     """How the log will count the sources; one that Spark itself would read twice is refused."""
+    if str(lifted.jvm.session.conf().get(_NAMED, "false")).lower() == "true":
+        raise NotTraceable(
+            "a stream with named sources cannot be traced",
+            detail=f"{_NAMED} is true, and Spark's log then goes by names that the plan does not have",
+            hint=f"spark.conf.set({_NAMED!r}, 'false')",
+        )
     reads = _Reads()
     different: list[JavaObject] = []
     for line, node in enumerate(collect(plan)):
@@ -277,8 +284,10 @@ class _Epochs:
         """Let the run go, once no epoch is being written."""
         with self._busy:
             self.writer.close()
-        if _live.get(self.writer.path) is not None and _live[self.writer.path]._epochs is self:
-            del _live[self.writer.path]
+        path = self.writer.path.resolve()
+        live = _live.get(path)
+        if live is not None and live._epochs is self:
+            del _live[path]
 
     def _write(self, batch: DataFrame, number: int) -> None:
         writer = self.writer
