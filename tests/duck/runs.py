@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -32,11 +32,31 @@ Rows = Sequence[Sequence[object]]
 
 @dataclass(frozen=True)
 class Given:
-    """A source of a run to be made: its columns and, for each file, its rows."""
+    """A source of a run to be made: its columns and, for each file, its rows (or any Arrow table).
+
+    ``names`` are paths of the files, ``landed`` says that the files have ids in a column of their own.
+    """
 
     fields: Schema
-    files: Sequence[Rows]
+    files: Sequence[Rows | pa.Table]
     partitions: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    landed: bool = False
+    options: Mapping[str, object] = field(default_factory=dict)
+
+    def write(self, folder: Path, place: int) -> Path:
+        """One of the files, written."""
+        path = folder / (self.names[place] if self.names else f"{place:05d}.parquet")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = self.files[place]
+        table = content if isinstance(content, pa.Table) else arrow_rows(self.fields, content)
+        parquet.write_table(table, path, row_group_size=2, **self.options)
+        return path
+
+    def record(self, name: str) -> SourceRecord:
+        if self.landed:
+            return SourceRecord(name, "landed", columns_of(self.fields), "column", (), (f"sources/{name}",))
+        return SourceRecord(name, "parquet", columns_of(self.fields), "file_row", self.partitions, ("/data",))
 
     @property
     def table(self) -> Table:
@@ -55,10 +75,6 @@ def columns_of(fields: Schema) -> tuple[Column, ...]:
 
 
 def manifest(sources: Mapping[str, Given], **changes: object) -> Manifest:
-    records = tuple(
-        SourceRecord(name, "parquet", columns_of(given.fields), "file_row", given.partitions, ("/data",))
-        for name, given in sources.items()
-    )
     usual: dict[str, object] = {
         "whence": "0.1.0",
         "created": "2026-01-01T08:00:00+00:00",
@@ -67,7 +83,7 @@ def manifest(sources: Mapping[str, Given], **changes: object) -> Manifest:
         "capture_reason": "a test",
         "output_mode": "append",
         "plans": (PlanRecord(1, "source", "f", (), True),),
-        "sources": records,
+        "sources": tuple(given.record(name) for name, given in sources.items()),
         "columns": (),
         "annotations": (),
         "spark": SparkRecord("4.3.0", {"spark.sql.session.timeZone": "UTC"}),
@@ -99,20 +115,14 @@ def write_run(
             for name, given in sources.items():
                 files = given.files
                 end = len(files) if number == len(late) - 1 else min(len(files), taken[name] + 1)
-                paths = []
-                for place in range(taken[name], end):
-                    file = path / "data" / str(len(taken)) / f"{list(sources).index(name)}-{place:05d}.parquet"
-                    file.parent.mkdir(parents=True, exist_ok=True)
-                    parquet.write_table(arrow_rows(given.fields, files[place]), file, row_group_size=2)
-                    paths.append(file)
+                folder = path / "data" / str(list(sources).index(name))
+                paths = [given.write(folder, place) for place in range(taken[name], end)]
                 taken[name] = end
                 inputs[name] = writer.pin(name, paths)
             writer.begin_epoch(number)
             if results is not None and number == 0:
-                for place, rows in enumerate(results.files):
-                    file = writer.results_directory(0) / f"part-{place:05d}.parquet"
-                    file.parent.mkdir(parents=True, exist_ok=True)
-                    parquet.write_table(arrow_rows(results.fields, rows), file)
+                for place in range(len(results.files)):
+                    results.write(writer.results_directory(0), place)
             writer.commit(
                 Epoch(
                     number=number, plan=1, inputs=inputs, watermark_ms=bound, late_before_ms=bound, clock_ms=0,

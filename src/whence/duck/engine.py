@@ -44,6 +44,7 @@ _NUMBERS = re.compile(
     r"Overflow (in|on) |with value .* can't be cast because|Failed to cast decimal value"
     r"|Could not cast value .* to DECIMAL|to type DECIMAL\S* failed|Could not convert string .* to U?INT"
 )
+_DAMAGE = re.compile(r"magic bytes|[Cc]orrupt|Parquet file|footer|Snappy|ZSTD|TProtocolException|[Dd]ecompress")
 UTC_ZONES = frozenset({"UTC", "Etc/UTC", "Z", "GMT", "Etc/GMT", "+00:00", "UTC+00:00"})
 
 
@@ -137,7 +138,7 @@ def _judged(error: duckdb.Error) -> WhenceError:
             return EvaluationError(
                 "a value is out of the range of its type", detail=said, hint="widen the type by a cast"
             )
-        case duckdb.IOException():
+        case duckdb.Error() if isinstance(error, duckdb.IOException) or _DAMAGE.search(said):
             return BrokenRun(
                 "a file of the run cannot be read", detail=said, hint="restore it from a copy, or trace the query again"
             )

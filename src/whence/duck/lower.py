@@ -18,7 +18,8 @@ from whence.duck.expressions import Scope, aggregate_sql, as_key, expression_sql
 from whence.duck.functions import outside, timestamp_of
 from whence.duck.tables import Scan, no_files
 from whence.duck.text import SPARK_HINT, Names, cell, duck_type, from_cell, literal, refusal, string
-from whence.plan.expressions import Column, Expression, type_of
+from whence.plan.expressions import Call, Column, Expression, Literal, conjuncts, type_of
+from whence.plan.hidden import ROW_ID
 from whence.plan.nodes import (
     Analytic,
     Deduplicate,
@@ -62,6 +63,9 @@ MOST_WRITTEN = 100
 MOST_REPEATED = 40
 """A shared part of at most so many nodes is computed wherever it is used, so that filters reach its scans."""
 
+MOST_IDS = 20_000
+"""More row ids than that are compared with every row: written out, they would take longer."""
+
 
 # What SELECTs inside a node call their own columns and relations.
 _OWN = ("a", "b", "v", "pieces", "element", "place", "peer", "peers", "nearest", "slides", "ties", "nothing")
@@ -100,23 +104,26 @@ class _Lowering:
         self.relations = {node: f"n{i}" for i, node in enumerate(nodes)}
         self.names = Names((*self.relations.values(), *_OWN))
         self.tables: dict[str, Values] = {}
+        self.read: set[str] = set()
         self.uses = Counter(child for node in nodes for child in children(node))
         self.sizes: dict[Node, int | None] = {}
 
     def lowered(self) -> Lowered:
-        parts = []
+        parts: dict[Node, str] = {}
         for node in walk(self.plan):
             if isinstance(node, Watermark):  # promises nothing in a batch
                 self.relations[node] = self.relations[node.child]
                 self.sizes[node] = self.sizes[node.child]
                 continue
             sql = self.node(node)
-            parts.append(f"{self.relations[node]} AS {self.kept(node)} ({sql})")
+            parts[node] = f"{self.relations[node]} AS {self.kept(node)} ({sql})"
         last = [f"{self.names[f.name]} AS c{i}" for i, f in enumerate(self.plan.schema)]
         for field in self.plan.schema:
             duck_type(field.type)
-        sql = f"WITH {', '.join(parts)} SELECT {', '.join(last) or 'NULL AS nothing'} FROM {self.relations[self.plan]}"
-        return Lowered(sql, self.tables)
+        select = self.select(last, self.over(self.plan))
+        # A source of which only some ids are asked for stands in the filter that asks.
+        read = [part for node, part in parts.items() if self.relations[node] in self.read]
+        return Lowered(f"WITH {', '.join(read)} {select}", self.tables)
 
     def kept(self, node: Node) -> str:
         """Whether a node's rows are computed once, or wherever they are used."""
@@ -163,7 +170,7 @@ class _Lowering:
                 return self.select(cells, self.over(node.child))
             case Filter():
                 condition = expression_sql(node.condition, self.scope(node, node.child))
-                return self.select(self.columns(node), f"{self.over(node.child)} WHERE {condition}")
+                return self.select(self.columns(node), f"{self.filtered(node)} WHERE {condition}")
             case Generate():
                 return self.generate(node)
             case Union():
@@ -194,7 +201,18 @@ class _Lowering:
                 assert_never(node)
 
     def over(self, child: Node) -> str:
-        return f"FROM {self.relations[child]}"
+        return f"FROM {self.relation(child)}"
+
+    def relation(self, node: Node) -> str:
+        self.read.add(self.relations[node])
+        return self.relations[node]
+
+    def filtered(self, node: Filter) -> str:
+        """What a filter reads: of a source only the files and row groups that hold the ids it asks for."""
+        ids = _asked_ids(node.condition) if isinstance(node.child, Source) else None
+        if ids is None or not isinstance(node.child, Source):
+            return self.over(node.child)
+        return f"FROM ({self.scan(node.child, self.columns(node.child), ids)}) AS a"
 
     def values(self, node: Values) -> str:
         columns = self.columns(node)
@@ -261,7 +279,7 @@ class _Lowering:
         condition = "TRUE"
         if node.condition is not None:
             condition = expression_sql(node.condition, self.scope(node, node.left, node.right))
-        left, right = self.relations[node.left], self.relations[node.right]
+        left, right = self.relation(node.left), self.relation(node.right)
         return self.select(self.columns(node), f"FROM {left} {node.kind.upper()} JOIN {right} ON {condition}")
 
     def window(self, node: EventWindow) -> str:
@@ -362,6 +380,18 @@ class _Lowering:
         return self.select(
             self.columns(node), f"FROM ({inner}) AS a WHERE CASE WHEN peers > 1 THEN {several} ELSE TRUE END"
         )
+
+
+def _asked_ids(condition: Expression) -> list[int] | None:
+    """The row ids outside of which the condition is not true, where it says so in plain numbers."""
+    for part in conjuncts(condition):
+        match part:
+            case Call("in" | "=" | "<=>", (Column(name), *others)) if name == ROW_ID:
+                values = [other.value for other in others if isinstance(other, Literal)]
+                ids = [value for value in values if isinstance(value, int)]
+                if len(ids) == len(others) <= MOST_IDS:
+                    return ids
+    return None
 
 
 def _places(cells: Sequence[str]) -> str:

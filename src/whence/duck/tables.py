@@ -7,8 +7,9 @@ there. Files are named one by one, so nothing that lies beside them is read. Not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from whence.duck.casts import cast_sql
 from whence.duck.text import duck_type, from_cell, literal, quoted, refusal, string
@@ -17,15 +18,22 @@ from whence.plan.nodes import Source, label
 from whence.plan.types import BIGINT, STRING, TIMESTAMP, DataType, Field
 from whence.store import LANDED_ID, NumberedFile, StoredRun, partition_values, unpack
 
-Scan = Callable[[Source, Sequence[str]], str]
-"""From a source and the SQL names of its fields to a SELECT that gives them."""
+
+class Scan(Protocol):
+    """From a source and the SQL names of its fields to a SELECT that gives them.
+
+    With ``ids`` rows of other ids may be left out.
+    """
+
+    def __call__(self, source: Source, columns: Sequence[str], ids: Sequence[int] | None = None) -> str: ...
+
 
 _FILE = "CAST(file_index AS BIGINT)"
 _LANDED = "landed"
 _GLOB = "*?["
 
 
-def no_files(source: Source, columns: Sequence[str]) -> str:
+def no_files(source: Source, columns: Sequence[str], ids: Sequence[int] | None = None) -> str:
     """A scan of no rows, for asking whether a plan could be lowered."""
     _check_names(source.name, [f.name for f in source.fields if f.name not in (ROW_ID, LATE)])
     cells = [f"CAST(NULL AS {duck_type(f.type)}) AS {c}" for f, c in zip(source.fields, columns, strict=True)]
@@ -47,9 +55,11 @@ class Files:
 
     run: StoredRun
 
-    def scan(self, source: Source, columns: Sequence[str]) -> str:
-        """The SELECT of a source's fields under the given SQL names."""
-        return self._select(source, columns, self.files(source.name))
+    def scan(self, source: Source, columns: Sequence[str], ids: Sequence[int] | None = None) -> str:
+        """The SELECT of a source's fields under the given SQL names, of some rows or all."""
+        if ids is None:
+            return self._select(source, columns, self.files(source.name))
+        return self.scan_rows(source, columns, self.locate(source.name, ids, strict=False))
 
     def scan_rows(self, source: Source, columns: Sequence[str], rows: Rows) -> str:
         """The same for some rows, so written that DuckDB skips row groups without them."""
@@ -77,15 +87,17 @@ class Files:
         else:
             self.run.check_source(name, some)
 
-    def locate(self, name: str, ids: Iterable[int]) -> Rows:
-        """Where rows lie; UnknownRow where that can be told to be nowhere."""
+    def locate(self, name: str, ids: Iterable[int], *, strict: bool = True) -> Rows:
+        """Where rows lie; if strict, UnknownRow where that can be told to be nowhere."""
         if self._landed(name):
             return Rows(None, {}, tuple(dict.fromkeys(ids)))
         places: dict[int, list[int]] = {}
         for row_id in dict.fromkeys(ids):
-            if name == RESULTS:
+            if not strict and row_id < 0:
+                continue
+            if strict and name == RESULTS:
                 self.run.locate_result(row_id)
-            else:
+            elif strict:
                 self.run.locate_source(name, row_id)
             number, row = unpack(row_id)
             places.setdefault(number, []).append(row)
@@ -165,7 +177,7 @@ def _check_names(source: str, columns: Sequence[str]) -> None:
     seen: dict[str, str] = {}
     for column in columns:
         quoted(column)
-        other = seen.setdefault(column.casefold(), column)
+        other = seen.setdefault(column.lower(), column)
         if other != column:
             raise refusal(
                 f"source {source!r} is not portable",
