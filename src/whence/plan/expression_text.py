@@ -73,6 +73,8 @@ def print_expression(expression: Expression) -> str:
         case Case(branches, otherwise):
             whens = " ".join(f"when {print_expression(w)} then {print_expression(t)}" for w, t in branches)
             return f"case {whens} else {print_expression(otherwise)} end"
+        case Member(Literal() as child, name):  # a dot after a number would be part of it
+            return f"({print_expression(child)}).{print_name(name)}"
         case Member(child, name):
             return f"{print_expression(child)}.{print_name(name)}"
         case Opaque():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 
 from whence.errors import ParseError, PlanError
 from whence.plan.expressions import Literal
@@ -40,6 +40,8 @@ _UNITS = {
     "day": 86_400_000_000,
     "week": 604_800_000_000,
 }
+# Spark's decimals have 38 digits; Python's own context rounds at 28.
+_DIGITS = Context(prec=100)
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
@@ -131,7 +133,9 @@ def parse_typed(type: DataType, text: str) -> Literal:
         if isinstance(error, ParseError):
             raise
         raise ParseError(
-            f"{text!r} is no {type}", detail=str(error), hint="write times as 2026-01-31 08:00:00"
+            f"{text!r} is no {type}",
+            detail="" if isinstance(error, InvalidOperation) else str(error),
+            hint="write times as 2026-01-31 08:00:00, and numbers with as many digits as their type has",
         ) from error
 
 
@@ -171,7 +175,7 @@ def _typed_value(type: DataType, text: str) -> object:
 
 def decimal_value(value: Decimal, type: DecimalType) -> Decimal:
     """The value with exactly the type's scale; ValueError where digits would be lost."""
-    exact = value.quantize(Decimal(1).scaleb(-type.scale))
+    exact = value.quantize(Decimal(1).scaleb(-type.scale), context=_DIGITS)
     if exact != value or len(exact.as_tuple().digits) > max(type.precision, type.scale):
         raise ValueError(f"does not fit {type}")
     return exact

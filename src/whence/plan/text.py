@@ -12,6 +12,7 @@ plan: the same operators, sharing and step names. ``fingerprint`` is blind to st
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from typing import TypeVar, assert_never, cast
 
@@ -61,6 +62,8 @@ from whence.plan.tokens import Cursor
 from whence.plan.types import STRING, Field, Schema
 
 TEXT_VERSION = 1
+_NUMBERED = re.compile(r"(.*)~\d+", re.DOTALL)
+"""A step's name and the number that makes its line's name unique."""
 _T = TypeVar("_T")
 
 
@@ -81,7 +84,8 @@ def _line_names(plan: Node) -> dict[Node, str]:
     names: dict[Node, str] = {}
     for node in walk(plan):
         base = node.step or kind_of(node)
-        name, count = base, 1
+        # A step that itself looks numbered gets a number, so that taking one off gives it back.
+        name, count = (f"{base}~1" if _NUMBERED.fullmatch(base) else base), 1
         while name in taken:
             count += 1
             name = f"{base}~{count}"
@@ -225,7 +229,8 @@ class _PlanReader:
                 cursor.fail(f"a name that is not taken (line {name!r} exists)")
             cursor.need_symbol("=")
             unnamed = cursor.take_word("unnamed") is not None
-            step = "" if unnamed else name.split("~")[0]
+            numbered = _NUMBERED.fullmatch(name)
+            step = "" if unnamed else numbered.group(1) if numbered else name
             self.nodes[name] = self.node(step)
         cursor.advance()
         result = self.child()
