@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -14,38 +13,13 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Cars
-
-WHENCE = Path(sys.executable).with_name("whence")
-TRIES = 4
-ENOUGH = 1.5
-
-
-def run(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(WHENCE), *map(str, arguments)], capture_output=True, text=True, timeout=60, **options)  # type: ignore[call-overload,no-any-return]
+from tests.cli.moment import WHENCE, in_a_moment, run
 
 
 @pytest.mark.parametrize("capture", ["lazy", "eager"])
 def test_back_answers_in_a_moment(cars: Cars, capture: str) -> None:
-    """From the start of the process. Other work on the machine is not whence's: the best of some tries counts, and
-    where there is more to do than cores, each process gets its share of them only."""
-    taken = []
-    for _ in range(TRIES):
-        share = min(1.0, (os.cpu_count() or 1) / max(os.getloadavg()[0], 1.0))
-        begin, used = time.perf_counter(), _used()
-        said = run("back", getattr(cars, capture), "--row", 0, "--json")
-        taken.append((time.perf_counter() - begin) * share)
-        assert said.returncode == 0, said.stderr
-        assert len(said.stdout.splitlines()) == 4
-        assert _used() - used < ENOUGH
-        if taken[-1] < ENOUGH:
-            break
-    assert min(taken) < ENOUGH, taken
-
-
-def _used() -> float:
-    """Seconds of all cores that the processes started here have used."""
-    found = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return found.ru_utime + found.ru_stime
+    said = in_a_moment("back", getattr(cars, capture), "--row", 0, "--json")
+    assert len(said.stdout.splitlines()) == 4
 
 
 QUESTIONS = {

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 from types import TracebackType
@@ -28,44 +29,61 @@ WIDEST = 100
 class Progress:
     """What is being done now, on stderr: one line that changes on a terminal, else a line now and then."""
 
-    __slots__ = ("_begin", "_live", "_said", "_silent", "_step")
+    __slots__ = ("_begin", "_ended", "_live", "_lock", "_said", "_silent", "_step", "_text")
 
     def __init__(self, *, silent: bool) -> None:
         self._begin = time.monotonic()
-        self._live = sys.stderr.isatty()
+        self._live = sys.stderr.isatty() and not silent
         self._silent = silent
-        self._step = ""
+        self._text = self._step = ""
         self._said = 0.0
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
 
     def __enter__(self) -> Self:
+        if self._live:
+            # Starting Spark takes seconds in which nothing else moves.
+            threading.Thread(target=self._tick, daemon=True).start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._ended.set()
         self.clear()
 
     def tell(self, text: str) -> None:
         """Say what is being done; the part before a colon names the step."""
-        if self._silent:
-            return
-        now = time.monotonic() - self._begin
-        line = f"[{now:3.0f} s] {text}"
         if self._live:
-            width = shutil.get_terminal_size().columns - 1
-            sys.stderr.write(f"\r\x1b[K{line[:width]}")
-            sys.stderr.flush()
+            with self._lock:
+                self._text = text
+                self._draw()
             return
-        step = text.partition(":")[0]
-        if step != self._step or now - self._said >= AGAIN:
-            click.echo(line, err=True)
+        step, now = text.partition(":")[0], time.monotonic() - self._begin
+        if not self._silent and (step != self._step or now - self._said >= AGAIN):
+            click.echo(self._line(text), err=True)
             self._step, self._said = step, now
 
     def clear(self) -> None:
         """Take the live line away, so that something else can be written."""
-        if self._live and not self._silent:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        if self._live:
+            with self._lock:
+                self._text = ""
+                self._draw()
+
+    def _tick(self) -> None:
+        while not self._ended.wait(1):
+            with self._lock:
+                if self._text:
+                    self._draw()
+
+    def _draw(self) -> None:
+        width = shutil.get_terminal_size().columns - 1
+        sys.stderr.write("\r\x1b[K" + (self._line(self._text)[:width] if self._text else ""))
+        sys.stderr.flush()
+
+    def _line(self, text: str) -> str:
+        return f"[{time.monotonic() - self._begin:3.0f} s] {text}"
 
 
 def show_demo(folder: Path, output: Output) -> bool:
@@ -112,7 +130,7 @@ def _show_scene(number: int, scene: Scene, output: Output) -> None:
 
 def _show_commands(commands: list[Command], output: Output) -> None:
     program = program_name()
-    output.write("Go on with, without Spark:")
+    output.write("Try next; none of these starts Spark:")
     for command in commands:
         output.write("")
         output.write(f"{INDENT}# {command.shows}")

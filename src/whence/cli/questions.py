@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from whence.ask.run import Run
 
 ENGINES = {"duckdb": "DuckDB", "spark": "Spark"}
-# Ids of the other side that fit beside a row.
-IDS_SHOWN = 3
+# Characters for the ids of the other side beside a row: as many ids as fit are shown, whole.
+IDS_WIDTH = 24
 
 
 def show_rows(run: Run, where: str | None, limit: int | None, output: Output) -> bool:
@@ -253,8 +253,12 @@ def _holds_instants(type: pa.DataType) -> bool:
 
 
 def _ids_text(ids: Sequence[int]) -> str:
-    shown = ", ".join(map(str, ids[:IDS_SHOWN]))
-    return f"{shown} and {len(ids) - IDS_SHOWN} more" if len(ids) > IDS_SHOWN else shown
+    for count in range(min(len(ids), IDS_WIDTH // 2), 1, -1):
+        rest = f" and {len(ids) - count:,} more" if count < len(ids) else ""
+        text = ", ".join(map(str, ids[:count])) + rest
+        if len(text) <= IDS_WIDTH:
+            return text
+    return f"{ids[0]} and {len(ids) - 1:,} more" if len(ids) > 1 else str(ids[0])
 
 
 def _made(results: int) -> str:
