@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -34,6 +35,7 @@ from whence.plan.types import (
     Field,
     OtherType,
     Schema,
+    parse_type,
 )
 from whence.store import LANDED_ID, Annotation, open_run, pack
 
@@ -160,6 +162,44 @@ def test_columns_are_matched_by_name_and_may_be_missing(tmp_path: Path) -> None:
     ]
     engine = DuckEngine(write_run(tmp_path, {"cars": Given(CARS, files)}))
     assert rows_of(engine.run(Source("cars", CARS))) == [(1, AT), (2, None)]
+
+
+@pytest.mark.parametrize(
+    ("declared", "column", "fine"),
+    [
+        ("bigint", pa.array([1], pa.int32()), True),
+        ("double", pa.array([1.5], pa.float32()), True),
+        ("decimal(10,4)", pa.array([Decimal("1.50")], pa.decimal128(5, 2)), True),
+        ("struct<a:array<timestamp>,B:int>", pa.array([{"a": [AT], "B": 1}],
+         pa.struct([("a", pa.list_(pa.timestamp("us", "UTC"))), ("B", pa.int32())])), True),
+        ("map<string,double>", pa.array([[("k", 1.5)]], pa.map_(pa.string(), pa.float64())), True),
+        ("bigint", pa.array([4.7]), False),
+        ("bigint", pa.array(["5"]), False),
+        ("int", pa.array([5], pa.int64()), False),
+        ("string", pa.array([b"\xff"]), False),
+        ("timestamp", pa.array([AT.replace(tzinfo=None)], pa.timestamp("us")), False),
+        ("decimal(5,1)", pa.array([Decimal("1.55")], pa.decimal128(5, 2)), False),
+        ("struct<a:bigint>", pa.array([{"a": 4.7}]), False),
+    ],
+)  # fmt: skip
+def test_types_of_files(tmp_path: Path, declared: str, column: pa.Array, fine: bool) -> None:
+    """What DuckDB would convert by rules of its own is refused, also when only one of the files has it."""
+    fields = (Field("x", parse_type(declared)),)
+    good = arrow_rows(fields, [(None,)])
+    engine = DuckEngine(write_run(tmp_path, {"t": Given(fields, [good, pa.table({"x": column})])}))
+    if fine:
+        assert engine.run(Source("t", fields)).num_rows == 2
+    else:
+        for ask in (lambda: engine.run(Source("t", fields)), lambda: engine.fetch("t", [0])):
+            with pytest.raises(NotPortable, match="column 'x'"):
+                ask()
+
+
+def test_spellings_of_files(tmp_path: Path) -> None:
+    fields = (Field("ä", INT),)
+    engine = DuckEngine(write_run(tmp_path, {"t": Given(fields, [pa.table({"Ä": pa.array([1], pa.int32())})])}))
+    with pytest.raises(NotPortable, match="files call it"):
+        engine.run(Source("t", fields))
 
 
 @pytest.mark.parametrize("unit", ["us", "ns", "ms"])

@@ -17,13 +17,14 @@ import duckdb
 import pyarrow as pa
 
 from whence.duck.arrow import arrow_table, typed
+from whence.duck.columns import Layout, check_layout, layout_of, layouts_query
 from whence.duck.functions import FAULT, OUTSIDE
 from whence.duck.lower import lower
 from whence.duck.tables import Files
 from whence.duck.text import SPARK_HINT
 from whence.errors import BrokenRun, EvaluationError, NotPortable, UnknownRow, WhenceError
 from whence.plan.expressions import unknown_column
-from whence.plan.hidden import RESULTS, ROW_ID
+from whence.plan.hidden import LATE, RESULTS, ROW_ID
 from whence.plan.nodes import Node, Source, Values, sources
 from whence.plan.types import BIGINT, ArrayType, Field, Schema, parse_type
 from whence.store import StoredRun
@@ -58,12 +59,14 @@ class DuckEngine:
         self.utc = run.manifest.spark.conf.get("spark.sql.session.timeZone", "") in UTC_ZONES
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._lock = threading.Lock()
+        self._layouts: dict[str, tuple[Layout, ...]] = {}
 
     def run(self, plan: Node) -> pa.Table:
         """The rows of a plan, its columns in the plan's order and types."""
         lowered = lower(plan, self.files.scan, utc=self.utc)
-        for name in sources(plan):
+        for name, source in sources(plan).items():
             self.files.check(name)
+            self._check_columns(name, source.fields)
         return typed(self._table(lowered.sql, lowered.tables), plan.schema)
 
     def fetch(self, name: str, ids: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
@@ -73,12 +76,26 @@ class DuckEngine:
         rows = self.files.locate(name, wanted)
         scan = self.files.scan_rows(Source(name, fields), [f"f{n}" for n in range(len(fields))], rows)
         self.files.check(name, rows.numbers)
+        self._check_columns(name, fields)
         found = typed(self._table(scan, {}), fields)
         places = {row_id: place for place, row_id in enumerate(found.column(0).to_pylist())}
         for row_id in wanted:
             if row_id not in places:
                 raise UnknownRow(f"there is no row {row_id} in {name!r}", hint=f"run: {self.files.run.path}")
         return found.take(pa.array([places[row_id] for row_id in wanted], pa.int64()))
+
+    def _check_columns(self, name: str, fields: Schema) -> None:
+        """Refuse columns of pinned files that DuckDB would read in another way than Spark."""
+        if name == RESULTS or self.files.run.source(name).kind != "parquet":
+            return
+        if name not in self._layouts:
+            files = self.files.files(name)
+            found = self._table(layouts_query(files), {}).column(0).to_pylist() if files else []
+            self._layouts[name] = tuple(layout_of(columns) for columns in found)
+        partitioned = self.files.run.source(name).partition_columns
+        stored = tuple(f for f in fields if f.name not in (ROW_ID, LATE, *partitioned))
+        for layout in self._layouts[name]:
+            check_layout(name, stored, layout)
 
     def explain(self, plan: Node, *, analyze: bool = False) -> str:
         """How DuckDB goes about a plan; with ``analyze`` it runs it and says what it read."""

@@ -153,14 +153,18 @@ def _per_file(values: Sequence[object], type: DataType) -> str:
 
 
 def _read_parquet(files: Sequence[NumberedFile], columns: Sequence[tuple[Field, str]]) -> str:
-    paths = ", ".join(string(_path(str(file.path))) for file in files)
     # With a schema no file's footer is read before the scan, and each file's columns are matched by name.
     entries = ", ".join(
         f"{string(f.name)}: {{name: {string(c)}, type: {string(duck_type(f.type))}, default_value: NULL}}"
         for f, c in columns
     )
     schema = f", schema = MAP {{{entries}}}" if columns else ""
-    return f"read_parquet([{paths}], hive_partitioning = false{schema})"
+    return f"read_parquet([{file_list(files)}], hive_partitioning = false{schema})"
+
+
+def file_list(files: Sequence[NumberedFile]) -> str:
+    """The paths of files as constants."""
+    return ", ".join(string(_path(str(file.path))) for file in files)
 
 
 def _path(path: str) -> str:
