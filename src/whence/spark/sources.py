@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 METADATA = "_metadata"
+PARQUET = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
+"""Spark's own reader by its class: by its name, a session may read through another that has no row index."""
 PLAIN_OPTIONS = frozenset({
     "path", "paths", "basepath", "serialization.format",
     "pathglobfilter", "recursivefilelookup", "modifiedbefore", "modifiedafter", "mergeschema",
@@ -226,9 +228,9 @@ def landed_frame(jvm: Jvm, leaf: Leaf, directory: Path) -> DataFrame:
     """A DataFrame over the landed rows of a source, with its columns as the source has them."""
     schema = leaf.frame(jvm).schema
     # No globs: a directory's name may hold brackets.
-    reader = jvm.spark.read.schema(schema).option("__globPaths__", "false")
+    reader = jvm.spark.read.format(PARQUET).schema(schema).option("__globPaths__", "false")
     with spark_errors():
-        return reader.parquet(f"file:{directory}").select(*(f"`{name.replace('`', '``')}`" for name in schema.names))
+        return reader.load(f"file:{directory}").select(*(f"`{name.replace('`', '``')}`" for name in schema.names))
 
 
 def repoint(jvm: Jvm, plan: JavaObject, frames: Mapping[str, DataFrame], leaves: Iterable[Leaf]) -> JavaObject:

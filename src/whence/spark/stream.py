@@ -74,6 +74,9 @@ class LiveStream:
         try:
             ended = self.query.awaitTermination(timeout)
         except Exception:
+            if self.query.isActive:
+                # It goes on: this was about the timeout.
+                raise
             self._epochs.close()
             if isinstance(self.failure, WhenceError):
                 raise self.failure from None
