@@ -124,6 +124,12 @@ REFUSALS: dict[str, tuple[Callable[[DataFrame], DataFrame], str, str, str]] = {
         "cannot group by y of type",
         "table first",
     ),
+    "random_twice": (
+        lambda df: df.selectExpr("md5(cast(rand() + k between 1 and 2 as string)) as m"),
+        "a random value that is compared more than once",
+        "drawn once",
+        "column of its own",
+    ),
     "exists_or_random": (
         sql(
             "select * from (select k, rand() as r from numbers) n"
@@ -254,6 +260,7 @@ TEXTS: dict[str, list[str | None]] = {
     "select k, stack(2, x, 1D) as y from numbers": ["stack(2, x, 1.0D)"],
     "select nth_value(k, 2) over (order by k) as y from numbers": ["nth_value(k, 2)"],
     "select ntile(2) over (order by k) as y from numbers": ["ntile(2)"],
+    "select percent_rank() over (order by k) as y from numbers": ["PERCENT_RANK()"],
     "select lag(k, 1, 0L) over (order by k) as y from numbers": ["lag(k, 1, 0L)"],
     # And these so that they would not read back, or read back as something else; they are spelled out.
     "select transform(xs, (v, i) -> v + i + k) as y from numbers": [

@@ -61,6 +61,9 @@ def _function(lifter: ExpressionLifter, window: JavaObject) -> tuple[Aggregate, 
             return understood
     if name == "AggregateExpression":
         return lifter.lift_aggregate(function), _frame(window.windowSpec())
+    if name == "PercentRank":
+        # Its arguments are the window's order, which Spark puts there itself.
+        function = lifter.jvm.expression("PercentRank", lifter.jvm.seq(()))
     return lifter.opaque(function, "window"), WHOLE_PARTITION
 
 

@@ -8,7 +8,7 @@ trusted (see `text`). Nothing is evaluated or rewritten.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from py4j.protocol import Py4JJavaError
@@ -126,6 +126,9 @@ SUBQUERIES = frozenset({"ScalarSubquery", "Exists", "ListQuery", "InSubquery", "
 UTC_NAMES = frozenset({"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Z", "+00:00", "UTC+0", "GMT+0", "Etc/UCT", "Zulu"})
 """Time zones in which Spark's clock shows what plans compute with."""
 
+SHARING = frozenset({"Between", "NullIf"})
+"""Wrappers around a replacement that computes an argument once and refers to it twice."""
+
 CHANGING = frozenset(
     {"CurrentDate", "CurrentTimestamp", "CurrentTimestampLike", "CurrentTime", "Now", "LocalTimestamp"}
 )
@@ -213,21 +216,44 @@ class ExpressionLifter:
         self._counts[word] = number = self._counts.get(word, 0) + 1
         return f"{word}_{number}"
 
-    def rebound(self, java: JavaObject) -> JavaObject:
-        """The expression with its columns by their plan names, to be resolved anew."""
+    def rebound(self, java: JavaObject, common: Mapping[int, JavaObject] | None = None) -> JavaObject:
+        """The expression with its columns by their plan names, to be resolved anew.
+
+        ``common`` has the expressions that one around it computes once and refers to: they cannot be unresolved, so
+        each reference becomes the expression.
+        """
         name = simple_name(java)
         if name == "AttributeReference":
             return self.jvm.attribute(self.names.of(java))
-        if name == "OuterReference" or java.references().isEmpty():
+        if name == "CommonExpressionRef" and common:
+            return common[java.id().id()]
+        if name == "OuterReference" or (java.references().isEmpty() and not common):
             return java
+        children = items(java.children())
+        if name == "With":
+            return self._inlined(java, common or {})
+        if [simple_name(child) for child in children] == ["With"] and name in SHARING:
+            return self.rebound(children[0], common)
         try:
-            return self.jvm.with_children(java, [self.rebound(child) for child in items(java.children())])
+            return self.jvm.with_children(java, [self.rebound(child, common) for child in children])
         except Py4JJavaError:
             raise NotTraceable(
                 f"{name} cannot be traced",
                 detail="Spark lets this expression stand only in the query it was made for",
                 hint=_INSTEAD.get(name, "write this part to a table first and read it from there"),
             ) from None
+
+    def _inlined(self, java: JavaObject, common: Mapping[int, JavaObject]) -> JavaObject:
+        inner = dict(common)
+        for definition in items(java.defs()):
+            if not definition.deterministic():
+                raise NotTraceable(
+                    "a random value that is compared more than once cannot be traced",
+                    detail=f"it is drawn once in {java.sql()}",
+                    hint="give it a column of its own first: df.withColumn('r', F.rand())",
+                )
+            inner[definition.id().id()] = self.rebound(definition.child(), common)
+        return self.rebound(java.child(), inner)
 
     def _part(self, java: JavaObject, common: dict[int, Typed]) -> Typed:
         """The expression and its type; an opaque one where it is not understood."""

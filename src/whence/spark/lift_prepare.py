@@ -54,8 +54,10 @@ def view_names(plan: JavaObject) -> list[tuple[JavaObject, str]]:
         below = node
         while simple_name(below) in TRANSPARENT:
             below = below.child()
-        if below.children().isEmpty():
-            found.append((below, str(node.desc().identifier().table())))
+        name = str(node.desc().identifier().table())
+        # Not those that PySpark makes up for DataFrames given to sql().
+        if below.children().isEmpty() and not name.startswith("_pyspark_"):
+            found.append((below, name))
     return found
 
 

@@ -215,7 +215,7 @@ class ExpressionLowerer:
             "Cast", java, self.literals.java_type(type), self.literals.utc, self.literals.ansi_mode
         )
 
-    def _opaque(self, expression: Opaque, scope: Scope) -> JavaObject:
+    def _opaque(self, expression: Opaque, scope: Scope, *, over_frame: bool = False) -> JavaObject:
         read = columns_of(expression)
         handle = self.handles.opaque.get(expression.key)
         if handle is None:
@@ -225,6 +225,9 @@ class ExpressionLowerer:
         if expression.text is None:
             raise unknown_part(expression.key)
         made = self._bound(self.parse(expression), read, scope)
+        if over_frame:
+            # Between a function and its window nothing may stand.
+            return made
         # The type is what the plan counts on; where the text gives it anyway, the optimizer drops the cast.
         return self.to_utc(made, expression.type) if is_known(expression.type) else made
 
@@ -393,7 +396,7 @@ class ExpressionLowerer:
     def lower_aggregate(self, aggregate: Aggregate, scope: Scope, *, over_frame: bool = False) -> JavaObject:
         """The aggregate expression over a group's rows, or over those of a frame."""
         if isinstance(aggregate, Opaque):
-            return self._opaque(aggregate, scope)
+            return self._opaque(aggregate, scope, over_frame=over_frame)
         handle = self.handles.expressions.get(aggregate)
         if handle is not None and not (over_frame and aggregate.filter is not None):
             return self._bound(handle, columns_of(aggregate), scope)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from whence.errors import NotTraceable
 from whence.plan import functions
-from whence.plan.expressions import Aggregate, AggregateCall, Expression, Literal
+from whence.plan.expressions import Aggregate, AggregateCall, Expression, Literal, Opaque
 from whence.plan.hidden import PREFIX
 from whence.plan.nodes import Analytic, EventWindow, Frame, NamedAnalytic, label
 from whence.plan.types import (
@@ -28,9 +28,10 @@ from whence.plan.types import (
     StructType,
 )
 from whence.spark.event_windows import window_call
-from whence.spark.jvm import EXPRESSIONS, JavaObject, simple_name
+from whence.spark.jvm import EXPRESSIONS, JavaObject, items, simple_name
 from whence.spark.lower_columns import Lowered
 from whence.spark.lower_expressions import Scope
+from whence.spark.types import is_known
 
 if TYPE_CHECKING:
     from whence.spark.lower import Lowerer
@@ -156,7 +157,11 @@ def _analytic(
         frame = _frame(lowerer, column.frame, node, scope, java)
     orders = lowerer.orders(node.orders, scope) or _no_order(lowerer, node)
     spec = lowerer.jvm.expression("WindowSpecDefinition", lowerer.jvm.seq(partition), lowerer.jvm.seq(orders), frame)
-    return lowerer.jvm.expression("WindowExpression", java, spec)
+    made = lowerer.jvm.expression("WindowExpression", java, spec)
+    if isinstance(function, Opaque) and function.key not in lowerer.handles.opaque and is_known(function.type):
+        # The type is what the plan counts on; where the text gives it anyway, the optimizer drops the cast.
+        return lowerer.expressions.to_utc(made, function.type)
+    return made
 
 
 def _no_order(lowerer: Lowerer, node: Analytic) -> list[JavaObject]:
@@ -193,9 +198,22 @@ def _ranking(lowerer: Lowerer, function: AggregateCall, scope: Scope) -> JavaObj
             return lowerer.jvm.expression(kind, e.lower(value, scope), away, default, False)
 
 
+def _is_aggregate(lowerer: Lowerer, java: JavaObject) -> bool:
+    """Whether a function that a text calls, not resolved yet, is computed over the rows of a frame."""
+    if simple_name(java) != "UnresolvedFunction":
+        return False
+    jvm = lowerer.jvm
+    called = str(items(java.nameParts())[-1])
+    if not jvm.spark.catalog.functionExists(called):
+        return True
+    function = jvm.reflected(jvm.spark.catalog.getFunction(called).className)
+    of_rows = jvm.reflected(EXPRESSIONS + "aggregate.AggregateFunction").isAssignableFrom(function)
+    return bool(of_rows) and not jvm.reflected(EXPRESSIONS + "WindowFunction").isAssignableFrom(function)
+
+
 def _frame(lowerer: Lowerer, frame: Frame, node: Analytic, scope: Scope, java: JavaObject) -> JavaObject:
     module = lowerer.jvm.module
-    if simple_name(java) not in ("AggregateExpression", "Cast", "UnresolvedFunction", "PythonUDF"):
+    if simple_name(java) not in ("AggregateExpression", "PythonUDF") and not _is_aggregate(lowerer, java):
         # Functions such as ntile bring their own.
         return module(EXPRESSIONS + "UnspecifiedFrame")
     start, end, rows = frame.start, frame.end, frame.unit == "rows"

@@ -62,11 +62,18 @@ def portable_text(
             with _quiet():
                 parsed = jvm.parse(f"{text} OVER (ORDER BY 1)" if place == "window" else text)
                 found = _resolved(jvm, parsed, list(named.values()), place)
-            if found is not None and wanted.canonicalized().equals(found.canonicalized()):
+            if found is not None and _same(wanted, found):
                 return text
         except (PySparkException, Py4JError):
             continue
     return None
+
+
+def _same(wanted: JavaObject, found: JavaObject) -> bool:
+    # Spark gives this function the window's order as arguments.
+    if simple_name(wanted) == simple_name(found) == "PercentRank":
+        return True
+    return bool(wanted.canonicalized().equals(found.canonicalized()))
 
 
 def _printed(jvm: Jvm, java: JavaObject) -> str | None:
