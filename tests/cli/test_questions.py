@@ -320,6 +320,11 @@ def test_wrong_use_is_2_with_words_on_stderr_and_nothing_on_stdout(ask: Ask, tri
     assert as_json.talk["error"]["statement"] == said.err[0]
 
 
+def test_the_columns_that_there_are_are_those_of_the_user(ask: Ask, trips: Path) -> None:
+    said = ask("rows", trips, "--where", "speed = 1")
+    assert said.err[:2] == ["unknown column 'speed'", "columns here: car, n, total"]
+
+
 def test_a_changed_source_is_named(ask: Ask, trips: Path) -> None:
     file = whence.open(trips).stored.source_files("trips")[0].path
     file.write_bytes(file.read_bytes() + b"x")

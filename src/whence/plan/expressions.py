@@ -14,6 +14,7 @@ from typing import assert_never
 
 from whence.errors import PlanError
 from whence.plan import functions
+from whence.plan.hidden import PREFIX
 from whence.plan.types import (
     BOOLEAN,
     VOID,
@@ -274,7 +275,7 @@ def unknown_column(name: str, schema: Schema) -> PlanError:
     """The error for a column that is not there; it lists those that are."""
     return PlanError(
         f"unknown column {name!r}",
-        detail="columns here: " + (", ".join(f.name for f in schema) or "none"),
+        detail="columns here: " + (", ".join(f.name for f in schema if not f.name.startswith(PREFIX)) or "none"),
         hint="name one of them",
     )
 
