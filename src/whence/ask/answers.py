@@ -5,11 +5,12 @@ An answer holds edges; rows are read from the run when they are looked at. It as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Literal
 
+from whence.ask.edges import ids_of, of_source
 from whence.ask.rows import Row
 from whence.errors import UnknownSource
 from whence.plan.hidden import RESULTS, ROW_ID
@@ -27,22 +28,6 @@ Direction = Literal["back", "forward"]
 
 # What a person sees of an answer at a prompt or in a notebook.
 SHOWN = 10
-
-
-def edge_table(edges: Sequence[tuple[int, str, int, str]] = ()) -> pa.Table:
-    """Edges (result, source, source id, role) as an Arrow table, each once, in order."""
-    import pyarrow as pa
-
-    result, source, source_id, role = zip(*sorted(set(edges)), strict=True) if edges else ((), (), (), ())
-    text = pa.dictionary(pa.int32(), pa.string())
-    return pa.table(
-        {
-            "result": pa.array(result, pa.int64()),
-            "source": pa.array(source, pa.string()).cast(text),
-            "source_id": pa.array(source_id, pa.int64()),
-            "role": pa.array(role, pa.string()).cast(text),
-        }
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +53,13 @@ class Answer:
 
     def ids(self, source: str) -> list[int]:
         """The ids of the source rows, in order."""
-        self._known(source)
-        mine = self._edges.filter(_is(self._edges, source))
-        return sorted(set(mine.column("source_id").to_pylist()))
+        found: list[int] = self._ids(source).to_pylist()
+        return found
 
     def result_ids(self) -> list[int]:
         """The ids of the result rows, in order."""
-        return sorted(set(self._edges.column("result").to_pylist()))
+        found: list[int] = ids_of(self._edges.column("result")).to_pylist()
+        return found
 
     def table(self, source: str, *, ids: bool = False, first: int | None = None) -> pa.Table:
         """The rows of a source, with the source's own columns, each once, in the order of the source.
@@ -114,9 +99,10 @@ class Answer:
         return int(self._edges.num_rows)
 
     def __repr__(self) -> str:
-        counts = ", ".join(f"{len(self.ids(s))} of {s}" for s in self.sources)
+        counts = ", ".join(f"{len(self._ids(s))} of {s}" for s in self.sources)
+        results = len(ids_of(self._edges.column("result")))
         lines = [
-            f"{self.direction}: {_count(len(self.result_ids()), 'result row')} and {counts or 'no source rows'}",
+            f"{self.direction}: {_count(results, 'result row')} and {counts or 'no source rows'}",
             f"{self.exactness}, by {self.engine} in {self.seconds:.3f} s",
         ]
         return "\n".join([*lines, self.reason] if self.reason else lines)
@@ -132,13 +118,14 @@ class Answer:
                 parts.append(f"<b>{escape(source)}</b>{more}{shown.to_pandas().to_html(index=False)}")
         return "".join(parts)
 
-    def _known(self, source: str) -> None:
+    def _ids(self, source: str) -> pa.Array:
         if source not in self.sources:
             raise UnknownSource(
                 f"the answer has no source {source!r}",
                 detail="sources: " + (", ".join(self.sources) or "none"),
                 hint="name one of them",
             )
+        return ids_of(of_source(self._edges, source).column("source_id"))
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
@@ -148,12 +135,6 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema(
         [pa.field(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in schema]
     )
-
-
-def _is(table: pa.Table, source: str) -> pa.ChunkedArray:
-    import pyarrow.compute as pc
-
-    return pc.equal(table.column("source").cast("string"), source)
 
 
 def _count(number: int, what: str) -> str:

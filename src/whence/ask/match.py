@@ -65,17 +65,21 @@ class Matched:
 @dataclass(frozen=True, slots=True)
 class Matcher:
     """Pairs stored and recomputed rows of one plan. ``exact`` and ``loose`` are the places of columns without and
-    with floats in them."""
+    with floats in them, ``plain`` those whose values are compared as they are."""
 
     engine: Engine
     plan: Node
     exact: tuple[int, ...] = field(init=False)
     loose: tuple[int, ...] = field(init=False)
+    plain: frozenset[int] = field(init=False)
 
     def __post_init__(self) -> None:
         places = range(len(self.plan.schema))
         object.__setattr__(self, "exact", tuple(i for i in places if not rounds(self.plan.schema[i].type)))
         object.__setattr__(self, "loose", tuple(i for i in places if rounds(self.plan.schema[i].type)))
+        nested = (ArrayType, MapType, StructType)
+        plain = (i for i in self.exact if not isinstance(self.plan.schema[i].type, nested))
+        object.__setattr__(self, "plain", frozenset(plain))
 
     def identities(self, rows: Sequence[Stored], *, are_all: bool = False) -> Matched:
         """The identities of stored rows; ``are_all`` says that these are all rows of the run."""
@@ -128,7 +132,8 @@ class Matcher:
 
     def key(self, values: Values) -> Hashable:
         """What equal rows have in common, floats left out."""
-        return tuple(self._frozen(i, values) for i in self.exact)
+        # Of plain types a value stands for itself; there may be millions of them.
+        return tuple(values[i] if i in self.plain else self._frozen(i, values) for i in self.exact)
 
     def _frozen(self, place: int, values: Values) -> Hashable:
         is_map = isinstance(self.plan.schema[place].type, MapType)

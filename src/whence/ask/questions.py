@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from whence.ask.answers import Exactness
-from whence.ask.match import Derivation, Matcher, Stored, stored_rows, tuples
+from whence.ask.edges import Part, carried_part, part, restricted_part
+from whence.ask.match import Derivation, Matcher, Stored, grouped, stored_rows, tuples
 from whence.ask.rows import results_source
 from whence.lineage import (
     Asked,
@@ -23,7 +24,7 @@ from whence.lineage import (
     trace_back,
     trace_forward,
 )
-from whence.plan.expressions import Call, Column, Literal
+from whence.plan.expressions import Call, Column, Expression, Literal
 from whence.plan.hidden import ROW_ID
 from whence.plan.nodes import Distinct, Filter, Generate, Named, Node, OpaqueStep, Project, Values, label, names, walk
 from whence.plan.types import BIGINT, ArrayType, Field
@@ -31,9 +32,6 @@ from whence.plan.types import BIGINT, ArrayType, Field
 if TYPE_CHECKING:
     from whence.ask.engines import Engine
     from whence.store import Annotation, StoredRun
-
-Edge = tuple[int, str, int, str]
-"""Result id, source name, source id, role."""
 
 # So many asked rows are computed between two rules, so that their values cut down what comes next; more would be slower
 # to hand over than to compute again.
@@ -44,9 +42,9 @@ LOOKED_UP = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The edges a question found, and how sure they are."""
+    """The edges a question found, in parts that may repeat each other, and how sure they are."""
 
-    edges: list[Edge]
+    parts: list[Part]
     exactness: Exactness = "exact"
     reason: str = ""
 
@@ -64,33 +62,36 @@ class Lazy:
         rows = self._results(engine, ids)
         matched = matcher.identities(rows, are_all=ids is None)
         tags = list(matched.identities)
-        edges: list[Edge] = []
+        parts: list[Part] = []
         if tags:
             asked = ask_values(tags, list(matched.identities.values()), self.plan)
             for found in trace_back(self.plan, asked, sources=sources, settle=_settling(engine, len(tags))):
                 pairs = engine.run(Distinct(found.plan))
-                edges += [(cast(int, tag), found.source, cast(int, id), found.role) for tag, id in tuples(pairs)]
+                parts.append(part(pairs.column(0), found.source, pairs.column(1), found.role))
         if matched.missing:
-            return Found(edges, "mismatch", _missing_reason(matched.missing))
-        return self._judged(edges)
+            return Found(parts, "mismatch", _missing_reason(matched.missing))
+        return self._judged(parts)
 
     def forward(self, engine: Engine, source: str, ids: list[int]) -> Found:
         """The edges of source rows."""
         width = len(names(self.plan))
         made: dict[Hashable, Derivation] = {}
-        pairs: list[tuple[Hashable, int, str]] = []
+        reached: list[tuple[Hashable, object, str]] = []
         for way in trace_forward(self.plan, source, reach_values(ids), settle=_settling_reached(engine, len(ids))):
             # Not made distinct by the engine: not every type can be compared there.
             for row in tuples(engine.run(way.plan)):
                 derivation = Derivation(row[1 + width :], row[1 : 1 + width])
                 made[derivation.key] = derivation
-                pairs.append((derivation.key, cast(int, row[0]), way.role))
+                reached.append((derivation.key, row[0], way.role))
         stored = Matcher(engine, self.plan).ids(made) if made else {}
-        edges = [(stored[key], source, id, role) for key, id, role in pairs if key in stored]
+        parts = [
+            part([stored[key] for key, _ in pairs], source, [id for _, id in pairs], role)
+            for role, pairs in grouped((role, (key, id)) for key, id, role in reached if key in stored).items()
+        ]
         if len(stored) < len(made) and self.run.manifest.kind == "batch":
-            return Found(edges, "mismatch", _unstored_reason(len(made) - len(stored)))
+            return Found(parts, "mismatch", _unstored_reason(len(made) - len(stored)))
         # A stream has not emitted yet what its watermark has not reached.
-        return self._judged(edges)
+        return self._judged(parts)
 
     def _results(self, engine: Engine, ids: Sequence[int] | None) -> list[Stored]:
         source = results_source(self.plan.schema)
@@ -99,9 +100,9 @@ class Lazy:
         table = engine.fetch(source.name, list(ids), [f.name for f in self.plan.schema])
         return [Stored(cast(int, row[0]), row[1:]) for row in tuples(table)]
 
-    def _judged(self, edges: list[Edge]) -> Found:
+    def _judged(self, parts: list[Part]) -> Found:
         reason = superset_reason(self.plan)
-        return Found(edges, "superset", reason) if reason else Found(edges)
+        return Found(parts, "superset", reason) if reason else Found(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,39 +119,28 @@ class Eager:
             return Found([])
         if ids is not None and len(ids) <= LOOKED_UP:
             table = engine.fetch(results_source(()).name, list(ids), [a.column for a in wanted])
-            return Found([edge for row in tuples(table) for edge in _edges_of(row, wanted)])
-        edges: list[Edge] = []
-        asked = None if ids is None else frozenset(ids)
-        for annotation in wanted:
-            pairs = engine.run(self._pairs(annotation))
-            edges += [
-                (cast(int, result), annotation.source, cast(int, id), annotation.role)
-                for result, id in tuples(pairs)
-                if asked is None or result in asked
-            ]
-        return Found(edges)
+            results = table.column(0)
+            return Found([carried_part(results, a.source, table.column(a.column), a.role) for a in wanted])
+        return Found([restricted_part(self._part(engine, a), results=ids) for a in wanted])
 
     def forward(self, engine: Engine, source: str, ids: list[int]) -> Found:
         """The edges of source rows."""
-        edges: list[Edge] = []
-        wanted = frozenset(ids)
-        for annotation in self.run.manifest.annotations:
-            if annotation.source != source or not ids:
-                continue
-            near = Call(
-                "and",
-                (
-                    Call(">=", (Column("id"), Literal(min(ids), BIGINT))),
-                    Call("<=", (Column("id"), Literal(max(ids), BIGINT))),
-                ),
-            )
-            pairs = engine.run(Filter(self._pairs(annotation), near))
-            edges += [
-                (cast(int, result), source, id, annotation.role)
-                for result, id in tuples(pairs)
-                if id in wanted
-            ]
-        return Found(edges)
+        if not ids:
+            return Found([])
+        near = Call(
+            "and",
+            (
+                Call(">=", (Column("id"), Literal(min(ids), BIGINT))),
+                Call("<=", (Column("id"), Literal(max(ids), BIGINT))),
+            ),
+        )
+        wanted = [a for a in self.run.manifest.annotations if a.source == source]
+        return Found([restricted_part(self._part(engine, a, near), sources=ids) for a in wanted])
+
+    def _part(self, engine: Engine, annotation: Annotation, condition: Expression | None = None) -> Part:
+        pairs = self._pairs(annotation)
+        table = engine.run(pairs if condition is None else Filter(pairs, condition))
+        return part(table.column(0), annotation.source, table.column(1), annotation.role)
 
     def _pairs(self, annotation: Annotation) -> Node:
         """Result id and source id, for one annotation column."""
@@ -162,19 +152,6 @@ class Eager:
             results = Generate(results, Column(annotation.column), (Field(column, BIGINT),))
         pairs = Project(results, (Named("result", Column(ROW_ID)), Named("id", Column(column))))
         return Distinct(Filter(pairs, Call("isnotnull", (Column("id"),))))
-
-
-def _edges_of(row: tuple[object, ...], annotations: Sequence[Annotation]) -> list[Edge]:
-    result, *values = row
-    found: list[Edge] = []
-    for annotation, value in zip(annotations, values, strict=True):
-        ids = (value or ()) if annotation.many else (value,)
-        found += [
-            (cast(int, result), annotation.source, id, annotation.role)
-            for id in cast(Sequence[int | None], ids)
-            if id is not None
-        ]
-    return found
 
 
 def replayed(engine: Engine, plan: Node, witness: dict[str, tuple[int, ...]]) -> list[dict[str, object]]:

@@ -13,7 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from whence.ask.answers import Answer, Direction, Replay, edge_table
+from whence.ask.answers import Answer, Direction, Replay
+from whence.ask.edges import edge_table
 from whence.ask.engines import Engine, EngineName, Engines
 from whence.ask.explain import Explanation, explain_plan
 from whence.ask.questions import Eager, Found, Lazy, replayed
@@ -229,8 +230,8 @@ class Run:
     ) -> Answer:
         begin = time.perf_counter()
         found, by = engines.ask(question, wanted)
+        edges = edge_table(found.parts)
         seconds = time.perf_counter() - begin
-        edges = edge_table(found.edges)
         return Answer(direction, names, found.exactness, found.reason, by, seconds, edges, self._fetch)
 
     def _runner(self) -> Callable[[Node], pa.Table]:
