@@ -87,5 +87,3 @@ def source_of(name: str, **columns: str) -> Source:
 
 def expression(text: str, node: Node) -> Any:
     return resolve(parse_expression(text), node.schema)
-
-

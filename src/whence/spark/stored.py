@@ -7,6 +7,8 @@ names, so that thousands of files are one scan and filters on data still reach i
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
@@ -105,8 +107,6 @@ class _Scan:
 
     def scan(self, files: Sequence[NumberedFile], columns: list[str]) -> JavaObject:
         """The Catalyst leaf that reads the files."""
-        import json
-
         from pyspark.sql.types import StructType as SparkStruct
 
         types = {**self.known, LANDED_ID: BIGINT} if self.landed_id else self.known
@@ -115,27 +115,30 @@ class _Scan:
         # The session may be told to pass over files that are gone or broken; rows must not go missing unsaid.
         for option in ("ignoreMissingFiles", "ignoreCorruptFiles"):
             reader = reader.option(option, "false")
-        # Else Spark reads brackets and stars in names of files as patterns.
-        reader = reader.option("__globPaths__", "false")
-        return analyzed(reader.parquet(*("file://" + str(file.path) for file in files)))
+        return analyzed(reader.parquet(*("file://" + _literally(str(file.path)) for file in files)))
 
     def paths(self, scan: JavaObject, files: Sequence[NumberedFile]) -> dict[int, str]:
         """For each file by number how Spark spells it beside its rows."""
         numbers = {local_path(file.path): file.number for file in files}
         found: dict[int, str] = {}
-        for address in scan.relation().location().inputFiles():
-            number = numbers.get(local_path(str(address)))
+        addresses = [str(address) for address in scan.relation().location().inputFiles()]
+        for address in addresses:
+            number = numbers.get(local_path(address))
             if number is not None:
                 # Listed with three slashes, beside the rows with one.
-                found[number] = (
-                    "file:" + str(address)[len("file://") :] if str(address).startswith("file:///") else str(address)
-                )
+                found[number] = "file:/" + address.removeprefix("file:///") if address[:8] == "file:///" else address
         missing = [str(file.path) for file in files if file.number not in found]
         if missing:
             raise BrokenRun(
                 f"Spark overlooks files of {_called(self.name)}",
                 detail=f"{len(missing)} of {len(files)}, the first is {missing[0]}",
                 hint="Spark takes files whose names start with a dot or an underscore for its own",
+            )
+        if len(addresses) != len(files):
+            raise BrokenRun(
+                f"Spark lists {len(addresses)} files of {_called(self.name)}, not {len(files)}",
+                detail=f"the first is {addresses[0]}",
+                hint="this is a fault of whence, please report it",
             )
         return found
 
@@ -226,6 +229,11 @@ class _Scan:
         bits = self.literals.of(Literal(32, parse_type("int")))
         high = self.jvm.expression("ShiftLeft", columns[_NUMBER], bits)
         return self.jvm.expression("BitwiseOr", high, columns[_ROW])
+
+
+def _literally(path: str) -> str:
+    """A path in which Spark finds no pattern."""
+    return re.sub(r"([\[\]{}*?\\])", r"\\\1", path)
 
 
 def needed_files(plan: Node, name: str) -> set[int] | None:

@@ -97,10 +97,10 @@ def collect(jvm: Jvm, frames: Sequence[DataFrame], schemas: Sequence[Schema]) ->
     packed = parts[0] if len(parts) == 1 else jvm.logical("Union", jvm.seq(parts), False, False)
     ordered = jvm.frame(packed)
     found: list[list[Row]] = [[] for _ in frames]
-    for made in table_of(ordered, tuple(fields)).to_pylist():
-        number = made["case"]
+    for record in table_of(ordered, tuple(fields)).to_pylist():
+        number = record["case"]
         schema = schemas[number]
-        values = tuple(made[f"k{kinds[tuple(f.type for f in schema)]}"].values()) if schema else ()
+        values = tuple(record[f"k{kinds[tuple(f.type for f in schema)]}"].values()) if schema else ()
         found[number].append(tuple(freeze(v, f.type) for v, f in zip(values, schema, strict=True)))
     return found
 
@@ -121,14 +121,18 @@ def differing(
     for start in range(0, len(cases), PACK):
         pack = cases[start : start + PACK]
         expected = [bag(judge(plan, tables), plan.schema) for plan, tables in pack]
+        problem, found = "", None
         try:
-            found: list[list[Row]] | None = rows_on_spark(jvm, pack)
-        except Exception:  # which case it was shows when they run alone
-            found = None
+            found = rows_on_spark(jvm, pack)
+        except Exception as failed:  # which case it was shows when they run alone
+            problem = f"only together: {type(failed).__name__}: {str(failed)[:2000]}"
+        before = len(wrong)
         for place, (plan, tables) in enumerate(pack):
             if found is not None and bag(found[place], plan.schema) == expected[place]:
                 continue
             wrong += _alone(jvm, plan, tables, expected[place])
+        if problem and len(wrong) == before:
+            wrong.append(problem)
     return wrong
 
 
