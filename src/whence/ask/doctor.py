@@ -101,7 +101,8 @@ def _spark() -> Finding:
     if address or os.environ.get("SPARK_API_MODE", "").lower() == "connect":
         said = f"SPARK_REMOTE is {address}" if address else "SPARK_API_MODE is connect"
         return Finding("PySpark", False, f"{said}, and whence needs a classic session", "unset it")
-    return Finding("PySpark", True, import_module("pyspark").__version__)
+    # Loaded by the call above; its metadata may be missing where SPARK_HOME brings it.
+    return Finding("PySpark", True, str(sys.modules["pyspark"].__version__))
 
 
 def _java(spark_is_well: bool) -> Finding:

@@ -7,6 +7,7 @@ Nothing is decided here: every command is a call that users can make from Python
 inside it, as `whence --help` must not wait for DuckDB, and looking at a run loads no Spark.
 """
 
+import logging
 import sys
 import traceback
 
@@ -20,6 +21,8 @@ FAULT = 70
 
 def main() -> None:
     """What the installed `whence` command calls."""
+    # Whoever has the error says it. Py4J besides logs each broken call with its trace, as after Ctrl-C.
+    logging.getLogger().addHandler(logging.NullHandler())
     try:
         cli()
     except Exception:

@@ -153,10 +153,13 @@ def _stream(reports: Path, path: Path, planted: Planted, tell: Tell) -> float:
     begin = time.perf_counter()
     run = whence.trace(broken_down_cars(source), sources={REPORTS: source}).start(path, trigger="availableNow")
     try:
-        while not run.awaitTermination(0.5):
+        # Asleep in Python and not waiting in Java: Ctrl-C finds nothing under way that it would break.
+        while run.isActive:
+            time.sleep(0.5)
             epochs = run.stored.epochs
             alerts = sum(record.rows or 0 for epoch in epochs for record in epoch.results)
             tell(f"streaming: {len(epochs)} of {len(planted.files)} files read, {alerts} alerts raised")
+        run.awaitTermination()
     finally:
         if run.isActive:
             run.stop()
