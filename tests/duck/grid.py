@@ -130,6 +130,8 @@ def _argument_types(name: str) -> Iterator[tuple[DataType, ...]]:
     for first in EDGES:
         if name in _LISTS:
             yield (first, first, first)
+            if not NIGHTLY:
+                continue
         yield (first,)
         for second in (first, INTERVAL, INT):
             yield (first, second)

@@ -85,22 +85,16 @@ def engine_of(case: PlanCase, data: st.DataObject, **options) -> Iterator[tuple[
         yield DuckEngine(write_run(Path(folder), given_, **options)), {n: g.table for n, g in given_.items()}
 
 
-@pytest.mark.timeout(3_600)
-@given(cases(), st.data())
-def test_plans(case: PlanCase, data: st.DataObject) -> None:
-    with engine_of(case, data) as (engine, tables):
-        TALLY.note("plan", answered(engine, case.plan, tables))
-
-
 @pytest.mark.timeout(3_600)  # the nightly run has many cases
 @given(cases(), st.data())
-def test_rewritten_plans(case: PlanCase, data: st.DataObject) -> None:
+def test_plans_and_their_rewritten_forms(case: PlanCase, data: st.DataObject) -> None:
     plan = case.plan
     with engine_of(case, data) as (engine, tables):
 
         def ask(kind: str, asked: Node) -> None:
             TALLY.note(kind, answered(engine, asked, tables))
 
+        ask("plan", plan)
         top = identify(plan, Fresh())
         ask("identify", top.plan)
         place = {n: i for i, n in enumerate(names(top.plan))}
@@ -127,6 +121,6 @@ SHARES = {"plan": 0.85, "identify": 0.8, "back": 0.8, "forward": 0.8, "replay": 
 
 
 def test_most_are_answered() -> None:
-    """Runs after the two above; ``carry`` collects ids into lists, which Spark alone does."""
+    """Runs after the one above; ``carry`` collects ids into lists, which Spark alone does."""
     for kind, least in SHARES.items():
         assert TALLY.share(kind) >= least, (kind, TALLY.answered, TALLY.asked)

@@ -51,7 +51,10 @@ class Placed:
 
 
 def arrange(plan: Node) -> Node:
-    """The plan with its limits on sorts and its deduplications by row id, as far as that can be."""
+    """The plan with its limits on sorts and its deduplications by row id, as far as that can be.
+
+    Watermarks, which mean nothing in a batch, are left out.
+    """
     fresh = Fresh()
     # Rewritten plans have hidden names already, and end them in numbers as well.
     hidden = (re.search(r"\d+\Z", n) for node in walk(plan) for n in names(node) if n.startswith(PREFIX))
@@ -63,6 +66,8 @@ def arrange(plan: Node) -> Node:
                 return _limit_on_sort(node)
             case Deduplicate() if not node.within_watermark:
                 return _first_of_each(node, fresh)
+            case Watermark():  # promises nothing in a batch
+                return node.child
             case _:
                 return node
 
@@ -73,7 +78,7 @@ def _limit_on_sort(node: Limit) -> Node:
     """The limit below what does not change which rows come first."""
     child = node.child
     match child:
-        case Project() | Watermark():
+        case Project():
             return replace(child, child=_limit_on_sort(replace(node, child=child.child)))
         case Limit():
             left = None if child.count is None else max(child.count - node.offset, 0)
@@ -116,7 +121,7 @@ def _placed(node: Node, fresh: Fresh) -> Placed | None:
             more = tuple(Named(n, o.expression) for n, o in zip(own, below.orders, strict=True))
             orders = tuple(replace(o, expression=Column(n)) for n, o in zip(own, below.orders, strict=True))
             return Placed(replace(node, child=below.plan, columns=node.columns + more), orders)
-        case Filter() | Watermark() | Analytic():
+        case Filter() | Analytic():
             below = _placed(node.child, fresh)
             return None if below is None else Placed(replace(node, child=below.plan), below.orders)
         case Sort():

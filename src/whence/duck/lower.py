@@ -111,10 +111,6 @@ class _Lowering:
     def lowered(self) -> Lowered:
         parts: dict[Node, str] = {}
         for node in walk(self.plan):
-            if isinstance(node, Watermark):  # promises nothing in a batch
-                self.relations[node] = self.relations[node.child]
-                self.sizes[node] = self.sizes[node.child]
-                continue
             sql = self.node(node)
             parts[node] = f"{self.relations[node]} AS {self.kept(node)} ({sql})"
         last = [f"{self.names[f.name]} AS c{i}" for i, f in enumerate(self.plan.schema)]
@@ -196,7 +192,7 @@ class _Lowering:
             case OpaqueStep():
                 raise refusal(f"{label(node)} is not portable", "its function is known to Spark only")
             case Watermark():
-                raise AssertionError("watermarks are left out")
+                raise AssertionError("arrange leaves watermarks out")
             case _:
                 assert_never(node)
 
