@@ -455,7 +455,9 @@ class Lowerer:
                     detail="it forgets keys as the watermark passes",
                     hint="ask a question about a stream with the epochs its run recorded",
                 )
-            return self.over(below, self.jvm.construct(LOGICAL + "DeduplicateWithinWatermark", keys, below.plan))
+            return self.over(
+                below, self.jvm.construct(LOGICAL + "DeduplicateWithinWatermark", keys, below.plan, self.jvm.none())
+            )
         return self.over(below, self.jvm.construct(LOGICAL + "Deduplicate", keys, below.plan, self.jvm.none()))
 
     def _set_operation(self, node: SetOperation) -> Lowered:

@@ -100,8 +100,8 @@ def collect(jvm: Jvm, frames: Sequence[DataFrame], schemas: Sequence[Schema]) ->
     for record in table_of(ordered, tuple(fields)).to_pylist():
         number = record["case"]
         schema = schemas[number]
-        values = tuple(record[f"k{kinds[tuple(f.type for f in schema)]}"].values()) if schema else ()
-        found[number].append(tuple(freeze(v, f.type) for v, f in zip(values, schema, strict=True)))
+        cells = tuple(record[f"k{kinds[tuple(f.type for f in schema)]}"].values()) if schema else ()
+        found[number].append(tuple(freeze(v, f.type) for v, f in zip(cells, schema, strict=True)))
     return found
 
 
