@@ -19,7 +19,7 @@ from whence.errors import BrokenRun, NotTraceable, RunExists, SourceChanged, Whe
 from whence.lineage import settle
 from whence.plan.nodes import Group, Watermark, walk
 from whence.spark.jvm import JavaObject, Jvm, analyzed, items, simple_name
-from whence.spark.leaves import Leaf, collect, find
+from whence.spark.leaves import STREAMS, Leaf, collect, find
 from whence.spark.recorded import manifest, same_meaning
 from whence.spark.sources import (
     PLAIN_OPTIONS,
@@ -179,7 +179,8 @@ def _resumed(root: Path, record: Manifest) -> RunWriter:
 def _check_source(jvm: Jvm, leaf: Leaf, run: Path) -> None:
     problem, hint = "", "land the source as Parquet files (writeStream.format('parquet')) and trace the query over them"
     if leaf.kind != "stream-parquet":
-        what = leaf.format or leaf.table or leaf.kind
+        named = str(leaf.node.sourceName()) if simple_name(leaf.node) in STREAMS else leaf.kind
+        what = leaf.format or leaf.table or named
         problem = f"its rows ({what}) have no lasting identity; only streams of Parquet files have one"
     elif changed := changed_reading(jvm, leaf, PLAIN_OPTIONS | STREAM_OPTIONS):
         problem = changed
