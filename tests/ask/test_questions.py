@@ -11,6 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.ask.conftest import asked_of_the_oracle
+from whence.ask import questions
 from whence.errors import NotTraceable
 from whence.testing import assert_lineage
 from whence.testing.runs import write_run
@@ -52,6 +53,15 @@ def test_one_row_has_the_edges_it_has_among_all(folder: Path, case: PlanCase, da
     row = data.draw(st.sampled_from(rows))
     everything = [e for e in run.back() if e["result"] == row.id]
     assert list(run.back(row)) == everything
+
+
+@given(cases())
+def test_what_is_too_much_to_hand_over_is_computed_again(folder: Path, case: PlanCase) -> None:
+    path = folder / str(next(_numbers))
+    write_run(path, case.plan, case.rows)
+    with pytest.MonkeyPatch.context() as change:
+        change.setattr(questions, "HANDED_OVER", 0)
+        assert_lineage(asked_of_the_oracle(path))
 
 
 @given(cases(), st.data())

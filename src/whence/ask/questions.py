@@ -26,16 +26,31 @@ from whence.lineage import (
 )
 from whence.plan.expressions import Call, Column, Expression, Literal
 from whence.plan.hidden import ROW_ID
-from whence.plan.nodes import Distinct, Filter, Generate, Named, Node, OpaqueStep, Project, Values, label, names, walk
+from whence.plan.nodes import (
+    Distinct,
+    Filter,
+    Generate,
+    Named,
+    Node,
+    OpaqueStep,
+    Project,
+    Values,
+    label,
+    names,
+    walk,
+)
 from whence.plan.types import BIGINT, ArrayType, Field
 
 if TYPE_CHECKING:
     from whence.ask.engines import Engine
     from whence.store import Annotation, StoredRun
 
-# So many asked rows are computed between two rules, so that their values cut down what comes next; more would be slower
-# to hand over than to compute again.
+# What so many asked rows reach is computed between two rules, so that its values cut down what comes next.
 SETTLED = 256
+# Going forward they are few for each row that was asked about, and without their values every source is read whole.
+REACHED = 20_000
+# More rows than these are slower to hand over as values than to compute again.
+HANDED_OVER = 10_000
 # Looking up so many rows by id, one row group after the other, is faster than reading a column whole.
 LOOKED_UP = 1_000
 
@@ -184,23 +199,23 @@ def _settling(engine: Engine, count: int) -> Callable[[Asked], Asked]:
     def settle(asked: Asked) -> Asked:
         if count > SETTLED or isinstance(asked.plan, Values):
             return asked
-        columns = (asked.tag, *asked.keys)
-        return Asked(_computed(engine, asked.plan, columns), asked.tag, asked.keys)
+        return Asked(_computed(engine, asked.plan, (asked.tag, *asked.keys)), asked.tag, asked.keys)
 
     return settle
 
 
 def _settling_reached(engine: Engine, count: int) -> Callable[[Reached], Reached]:
     def settle(reached: Reached) -> Reached:
-        if count > SETTLED or isinstance(reached.plan, Values):
+        if count > REACHED or isinstance(reached.plan, Values):
             return reached
-        columns = (reached.id, *reached.keys)
-        return Reached(_computed(engine, reached.plan, columns), reached.id, reached.keys)
+        return Reached(_computed(engine, reached.plan, (reached.id, *reached.keys)), reached.id, reached.keys)
 
     return settle
 
 
 def _computed(engine: Engine, plan: Node, columns: tuple[str, ...]) -> Node:
-    """The rows of a plan, each once, as values."""
+    """The rows of a plan, each once, as values; the plan itself where they are too many for that."""
     found = Project(plan, tuple(Named(c, Column(c)) for c in columns))
-    return Values(found.schema, tuple(tuples(engine.run(Distinct(found)))))
+    table = engine.run(Distinct(found))
+    # Few asked rows may have very many rows below them: one group may hold the whole source.
+    return plan if table.num_rows > HANDED_OVER else Values(found.schema, tuple(tuples(table)))
