@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,7 +76,6 @@ class Trace:
 
         A run that is there already is replaced only with ``overwrite=True``.
         """
-        from whence import __version__
         from whence.spark.batch import write_batch
 
         if self.df.isStreaming:
@@ -88,7 +88,7 @@ class Trace:
             capture=choice.capture,
             reason=choice.reason,
             overwrite=overwrite,
-            whence_version=__version__,
+            whence_version=version("whence"),
         )
         return Run(Path(path), self._lifted.handles)
 
@@ -98,14 +98,18 @@ class Trace:
         ``trigger`` is a time between epochs ("5 seconds"), "availableNow", or what Spark's own trigger() takes as a
         mapping: ``{"availableNow": True}``.
         """
-        from whence import __version__
         from whence.spark.stream import start_stream
 
         if not self.df.isStreaming:
             raise NotTraceable("this is a batch", hint="write it: whence.trace(df).write(path)")
         choice = choose_stream(self.plan, self._lifted.opaque, self._wish)
         live = start_stream(
-            self.df, self._lifted, path, reason=choice.reason, trigger=_trigger(trigger), whence_version=__version__
+            self.df,
+            self._lifted,
+            path,
+            reason=choice.reason,
+            trigger=_trigger(trigger),
+            whence_version=version("whence"),
         )
         return Run(Path(path), self._lifted.handles, live)
 

@@ -22,16 +22,19 @@ Functions = Mapping[str, Callable[..., Any]]
 Judged = tuple[Hashable, frozenset[tuple[str, int, str]]]
 
 
-def assert_lineage(run: Run, *, functions: Functions | None = None, engine: Any = None) -> None:
+def assert_lineage(
+    run: Run, *, functions: Functions | None = None, plan: Node | None = None, engine: Any = None
+) -> None:
     """Fail unless every result row of a run has exactly the lineage that the definition gives it, back and forward.
 
     The definition is evaluated in plain Python over the rows the run read, so this is for small runs in tests.
-    ``functions`` says what opaque parts of the query compute, by their keys (``run.explain().plan`` shows them).
+    ``functions`` says what opaque parts of the query compute, by their keys (``run.explain().plan`` shows them). It is
+    judged by ``plan`` where one is given, and otherwise by what the run recorded of the query.
 
     A stream is judged on what it has emitted so far.
     """
     stored = run.stored
-    plan = parse_plan(stored.manifest.plan.text)
+    plan = plan or parse_plan(stored.manifest.plan.text)
     batch = settle(plan) if stored.manifest.kind == "stream" else plan
     tables = {name: _table(run, source) for name, source in sources(batch).items()}
     expected: Counter[Judged] = Counter(

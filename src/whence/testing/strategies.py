@@ -88,6 +88,8 @@ class Menu:
     depth: int = 4
     most_rows: int = 5
     types: tuple[DataType, ...] = (BIGINT, INT, STRING, BOOLEAN, DOUBLE, TIMESTAMP, NUMBERS)
+    # Size and slide in seconds; Spark itself has no windows with gaps between them.
+    windows: tuple[tuple[int, int], ...] = ((20, 20), (30, 10), (40, 20), (10, 20))
 
     def without(self, *kinds: str) -> Menu:
         """The menu less some kinds."""
@@ -305,7 +307,7 @@ class _Drawer:
 
     def window(self, depth: int) -> Node:
         child = self.with_time(self.plan(depth))
-        size, slide = self.draw(st.sampled_from([(20, 20), (30, 10), (40, 20), (10, 20)]))
+        size, slide = self.draw(st.sampled_from(self.menu.windows))
         time = Column(self.draw(st.sampled_from(self.columns(child, TIMESTAMP))))
         return EventWindow(child, self.name(), time, size * 1_000_000, slide * 1_000_000)
 
