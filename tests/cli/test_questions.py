@@ -48,7 +48,8 @@ class TestRows:
     def test_none_is_1(self, ask: Ask, trips: Path, json: list[str]) -> None:
         said = ask("rows", trips, "--where", "car = 99", *json)
         assert (said.code, said.out) == (1, [])
-        assert json or said.err == ["no rows for which car = 99"]
+        none = "no rows for which car = 99"
+        assert said.talk == {"none": none} if json else said.err == [none]
 
     def test_a_screen_is_not_flooded(self, ask: Ask, tmp_path: Path) -> None:
         from whence.plan.builder import source

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -188,6 +191,26 @@ def test_files_that_are_not_the_demos_are_not_read(tmp_path: Path) -> None:
     with pytest.raises(RunExists, match="files that it did not write[\\s\\S]*mine.parquet"):
         next(iter(tour(tmp_path, lambda text: None, Traffic(cars=10, minutes=6))))
     assert (tmp_path / "reports" / "mine.parquet").exists()
+
+
+def test_on_a_terminal_progress_is_one_line_that_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    said = Terminal()
+    monkeypatch.setattr(sys, "stderr", said)
+    monkeypatch.setenv("COLUMNS", "40")
+    with guide.Progress(silent=False) as progress:
+        progress.tell("starting " + "Spark " * 20)
+        # It ticks on by itself while nothing is told.
+        until = time.monotonic() + 20
+        while said.getvalue().count("starting") < 2 and time.monotonic() < until:
+            time.sleep(0.05)
+    lines = said.getvalue().split("\r\x1b[K")
+    assert all(re.match(r"\[ *\d+ s\] starting Spark", line) for line in lines[1:3])
+    assert max(map(len, lines)) == 39
+    assert (lines[0], lines[-1]) == ("", "") and "\n" not in said.getvalue()
 
 
 def test_the_program_is_called_as_the_user_called_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

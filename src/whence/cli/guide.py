@@ -112,7 +112,8 @@ def show_demo(folder: Path, output: Output) -> bool:
 def _show_scene(number: int, scene: Scene, output: Output) -> None:
     if output.json:
         for check in scene.checks:
-            output.record(scene=scene.title, check=check.statement, holds=check.holds, found=check.found)
+            found = "" if check.holds else check.found
+            output.record(scene=scene.title, check=check.statement, holds=check.holds, found=found)
         return
     bold = sys.stdout.isatty()
     title = f"{number}  {scene.title}"

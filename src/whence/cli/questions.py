@@ -30,15 +30,16 @@ IDS_WIDTH = 24
 def show_rows(run: Run, where: str | None, limit: int | None, output: Output) -> bool:
     """The result rows."""
     rows = run.rows(where)
-    if output.json:
-        found = rows.to_arrow(ids=True, first=limit)
-        for id, row in _named_rows(found):
-            output.record(id=id, row=row)
-        return bool(found.num_rows)
-    table = rows.to_arrow(ids=True, first=SHOWN + 1 if limit is None else limit)
+    most = SHOWN + 1 if limit is None and not output.json else limit
+    table = rows.to_arrow(ids=True, first=most)
     if not table.num_rows:
-        output.say("no rows" if where is None else f"no rows for which {where}")
+        none = "no rows" if where is None else f"no rows for which {where}"
+        output.say(none, none=none)
         return False
+    if output.json:
+        for id, row in _named_rows(table):
+            output.record(id=id, row=row)
+        return True
     output.table(("row id", *table.column_names[1:]), islice(rows_of(table), limit or SHOWN))
     if limit is None and table.num_rows > SHOWN:
         output.say(f"the first {SHOWN} of {len(rows):,}; --limit shows more")
