@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -462,7 +462,19 @@ def outcome(build: Callable[[], DataFrame], known: dict[tuple[str, ...], Table])
 
 
 @pytest.fixture(scope="module")
-def outcomes(tables: Tables) -> dict[str, Outcome | Exception]:
+def quickly(spark: SparkSession) -> Iterator[None]:
+    """Compiling code for a dozen rows, and planning again between stages, is most of what these queries cost."""
+    settings = ("spark.sql.codegen.wholeStage", "spark.sql.adaptive.enabled")
+    before = {name: spark.conf.get(name) for name in settings}
+    for name in settings:
+        spark.conf.set(name, "false")
+    yield
+    for name, value in before.items():
+        spark.conf.set(name, str(value))
+
+
+@pytest.fixture(scope="module")
+def outcomes(quickly: None, tables: Tables) -> dict[str, Outcome | Exception]:
     known: dict[tuple[str, ...], Table] = {}
     # Small queries are all waiting; three at a time use both cores.
     with ThreadPoolExecutor(3) as pool:
