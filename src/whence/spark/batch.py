@@ -97,7 +97,8 @@ def _run(df: DataFrame, lifted: Lifted, writer: RunWriter, kept: tuple[Kept, ...
                     if source.instead == "held":
                         held.append(frame)
         frame = _repointed(df, lifted, instead) if carried is None else _carrying(lifted, writer, kept, carried, inputs)
-        write_parquet(frame, writer.results_directory(0))
+        ids = () if carried is None else tuple(column.column for column in carried.columns)
+        write_parquet(frame, writer.results_directory(0), ids)
     finally:
         for rows in held:
             release(rows)
