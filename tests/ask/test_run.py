@@ -131,6 +131,14 @@ class TestBack:
             [(pack(1, 0), "trips", pack(1, 0), "value")],
         ]
 
+    def test_copies_of_one_derivation_are_all_reached(self, make_run: MakeRun) -> None:
+        trips = source("trips", id="bigint", car="bigint", length="double")
+        plan = trips.select("car").subtract(trips.where("id = 1").select("car"), all=True).plan
+        run = make_run(plan, {"trips": ((1, 17, 5.0), (2, 17, 7.0), (3, 17, 1.0))})
+        assert [row["car"] for row in run.rows()] == [17, 17]
+        assert len(run.back()) == 6
+        assert edges(run.forward("trips")) == edges(run.back())
+
     @pytest.mark.parametrize("asked", [99, -1, 2**70, [0, 99], True, 1.5, [None], object()])
     def test_an_unknown_row_is_refused(self, make_run: MakeRun, asked: object) -> None:
         with pytest.raises(UnknownRow):

@@ -21,6 +21,7 @@ from whence.lineage import (
     trace_forward,
     wanted_values,
 )
+from whence.plan.builder import source as declared
 from whence.plan.expressions import Column
 from whence.plan.nodes import Node, names
 from whence.plan.text import fingerprint, parse_plan, print_plan
@@ -109,8 +110,7 @@ def test_back_of_one_source_is_that_part(case: PlanCase) -> None:
         assert part == [frozenset(e for e in lineage if e[0] == source) for lineage in whole]
 
 
-@given(cases())
-def test_forward_is_back_reversed(case: PlanCase) -> None:
+def check_forward(case: PlanCase) -> None:
     tables = tables_of(case)
     _, keys = identified(case.plan, tables)
     types = identify(case.plan, Fresh()).types
@@ -129,6 +129,11 @@ def test_forward_is_back_reversed(case: PlanCase) -> None:
                 key = key_form(tuple(row[place[k]] for k in made.keys))
                 forward.add((key, source, row[place[made.id]], made.role))
     assert forward == back
+
+
+@given(cases())
+def test_forward_is_back_reversed(case: PlanCase) -> None:
+    check_forward(case)
 
 
 @given(cases(EVERYTHING))
@@ -179,3 +184,12 @@ def test_the_witness_alone_reproduces_the_row(case: PlanCase) -> None:
             witness[source] = (*witness.get(source, ()), id)
         again = evaluate(replay_plan(case.plan, witness), tables)
         assert frozen(item.row, case.plan) in {frozen(r, case.plan) for r in again}
+
+
+def test_an_unmatched_row_is_not_reached_through_null_keys() -> None:
+    trips = declared("trips", car="bigint", length="int")
+    by_car = trips.group("car", n="count(*)").rename(car="key")
+    case = PlanCase(
+        trips.distinct().join(by_car, "car = key", kind="left").plan, {"trips": ((None, 1), (None, 2), (7, 3))}
+    )
+    check_forward(case)

@@ -107,8 +107,11 @@ LINEAGE = [
     ),
     Mutant(
         "forward takes the right side's identity at the wrong place", "whence.lineage.forward",
-        'second = first + left_size + (1 if node.kind in ("left", "full") else 0)',
-        "second = first + left_size", FORWARD,
+        "right = marker + (1 if right_optional else 0)", "right = marker", FORWARD,
+    ),
+    Mutant(
+        "forward takes a missing side for one whose keys are null", "whence.lineage.forward",
+        "if present is not None:", "if present is not None and False:", FORWARD,
     ),
     Mutant(
         "carry forgets a side of a join", "whence.lineage.carry",

@@ -21,8 +21,8 @@ from whence.plan.types import BIGINT, STRING, TIMESTAMP, StructType
 from whence.semantics import Table, annotate
 from whence.testing.strategies import EVERYTHING, Menu, PlanCase, cases
 
-EACH = 2
-DRAWN = 100
+EACH = 3
+DRAWN = 120
 MENUS = (
     EVERYTHING,
     EVERYTHING.without("project", "filter", "sort", "watermark", "distinct", "generate", "limit"),

@@ -95,8 +95,11 @@ class Matcher:
             tuple(id for id in matched.missing if id in asked),
         )
 
-    def ids(self, made: Mapping[Hashable, Derivation]) -> dict[Hashable, int]:
-        """The ids under which recomputed rows are stored, by their keys; one that is not stored is left out."""
+    def ids(self, made: Mapping[Hashable, Derivation]) -> dict[Hashable, list[int]]:
+        """The ids under which recomputed rows are stored, by their keys; one that is not stored is left out.
+
+        Copies of a row that have one identity (of ``except all``, say) are stored once each.
+        """
         values = [d.values for d in made.values()]
         keys = {self.key(v) for v in values}
         groups = {
@@ -106,7 +109,7 @@ class Matcher:
             found = self.derivations(values)
         else:
             found = grouped((self.key(d.values), d) for d in made.values())
-        ids = {frozen(identity): id for id, identity in self._pair(groups, found).identities.items()}
+        ids = grouped((frozen(identity), id) for id, identity in self._pair(groups, found).identities.items())
         return {key: ids[key] for key in made if key in ids}
 
     def stored(self, values: Sequence[Values]) -> list[Stored]:

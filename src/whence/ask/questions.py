@@ -99,9 +99,10 @@ class Lazy:
                 made[derivation.key] = derivation
                 reached.append((derivation.key, row[0], way.role))
         stored = Matcher(engine, self.plan).ids(made) if made else {}
+        edges = ((role, (result, id)) for key, id, role in reached for result in stored.get(key, ()))
         parts = [
-            part([stored[key] for key, _ in pairs], source, [id for _, id in pairs], role)
-            for role, pairs in grouped((role, (key, id)) for key, id, role in reached if key in stored).items()
+            part([result for result, _ in pairs], source, [id for _, id in pairs], role)
+            for role, pairs in grouped(edges).items()
         ]
         if len(stored) < len(made) and self.run.manifest.kind == "batch":
             return Found(parts, "mismatch", _unstored_reason(len(made) - len(stored)))

@@ -18,7 +18,7 @@ from whence.lineage.frames import frames_of, in_frame, rank_rows
 from whence.lineage.fresh import Fresh, flatten, flatten_schema, join_same, pick, types_of
 from whence.lineage.identify import Identified, identify
 from whence.lineage.restrict import Wanted, restrict, wanted_values
-from whence.plan.expressions import Column, Expression, Literal, type_of
+from whence.plan.expressions import Call, Column, Expression, Literal, type_of
 from whence.plan.hidden import PREFIX
 from whence.plan.nodes import (
     Analytic,
@@ -43,7 +43,7 @@ from whence.plan.nodes import (
     label,
     names,
 )
-from whence.plan.types import BIGINT, INT, Field
+from whence.plan.types import BIGINT, BOOLEAN, INT, Field
 
 SOURCE_ID = f"{PREFIX}source_id"
 
@@ -171,12 +171,21 @@ class _Tracer:
         cut = restrict(rows, self.wanted(reached, keys, rows))
         return join_same(reached.plan, cut, reached.keys, keys)
 
-    def grown(self, node: Node, start: int, way: tuple[Reached, Role]) -> tuple[Reached, Role]:
-        """Complete an identity of which an input's part, from ``start`` on, is known."""
+    def grown(
+        self, node: Node, start: int, way: tuple[Reached, Role], present: int | None = None
+    ) -> tuple[Reached, Role]:
+        """Complete an identity of which an input's part, from ``start`` on, is known.
+
+        Where that input may be missing from a row, the key at ``present`` says if it is there: an unmatched row has
+        null in all the input's keys, and so would look like a row whose keys are null.
+        """
         reached, role = way
         whole = identify(node, self.fresh)
+        rows = whole.plan
+        if present is not None:
+            rows = Filter(rows, Call("<=>", (Column(whole.keys[present]), Literal(True, BOOLEAN))))
         mine = whole.keys[start : start + len(reached.keys)]
-        return self.taken(self.meet(reached, whole.plan, mine), reached, whole.keys), role
+        return self.taken(self.meet(reached, rows, mine), reached, whole.keys), role
 
     def union(self, node: Union) -> Ways:
         inputs = [identify(child, Fresh()) for child in node.children]
@@ -204,11 +213,12 @@ class _Tracer:
             ways = self.reach(node.left)
             ways += [(self.let_pass(node, r), "condition") for r, _ in self.reach(node.right)]
             return ways
-        first = 1 if node.kind in ("right", "full") else 0
-        left_size = len(identify(node.left, Fresh()).keys)
-        second = first + left_size + (1 if node.kind in ("left", "full") else 0)
-        return [self.grown(node, first, w) for w in self.reach(node.left)] + [
-            self.grown(node, second, w) for w in self.reach(node.right)
+        left_optional, right_optional = node.kind in ("right", "full"), node.kind in ("left", "full")
+        left = 1 if left_optional else 0
+        marker = left + len(identify(node.left, Fresh()).keys)
+        right = marker + (1 if right_optional else 0)
+        return [self.grown(node, left, w, 0 if left_optional else None) for w in self.reach(node.left)] + [
+            self.grown(node, right, w, marker if right_optional else None) for w in self.reach(node.right)
         ]
 
     def let_pass(self, node: Join, reached: Reached) -> Reached:
