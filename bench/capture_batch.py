@@ -55,8 +55,8 @@ def _samples(
         }
         turns = in_turns(
             {f"{capture} {data.name}": run for (capture, data), run in cases.items()},
-            size.pick(15, 1),
-            warm=size.pick(3, 0),
+            size.pick(11, 1),
+            warm=size.pick(2, 0),
         )
     found: dict[str, list[dict[str, float]]] = {}
     for capture in CAPTURES:

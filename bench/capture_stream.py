@@ -48,11 +48,11 @@ def measure(size: Size) -> Iterator[Measurement]:
     shape = size.pick(Traffic(cars=200_000, minutes=24), Traffic(cars=100, minutes=4))
     data = traffic(shape)
     cases = {capture: _case(spark, data, capture, shape.rows) for capture in CAPTURES}
-    found = in_turns(cases, size.pick(7, 1), warm=size.pick(1, 0))
+    found = in_turns(cases, size.pick(5, 1), warm=size.pick(1, 0))
     yield from summary(NAME, found, UNITS | size.pick({}, {"peak": "bytes"}), "none")
     if not size.smoke:
         alone = {capture: (lambda c=capture: _alone(data, c, shape.rows)) for capture in CAPTURES}
-        yield from summary(NAME, in_turns(alone, 5, warm=0), {"peak": "bytes"}, "none")
+        yield from summary(NAME, in_turns(alone, 3, warm=0), {"peak": "bytes"}, "none")
 
 
 def _case(spark: "SparkSession", data: Path, capture: str, rows: int) -> Callable[[], Sample]:

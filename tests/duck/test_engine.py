@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from tests.duck.runs import Given, arrow_rows, write_run
+from whence.duck import engine as engine_module
 from whence.duck.engine import DuckEngine
 from whence.duck.lower import MOST_WRITTEN, lower, portable
 from whence.duck.tables import no_files
@@ -66,7 +67,9 @@ def test_rows_have_ids_and_the_bound_of_their_epoch(cars: DuckEngine) -> None:
     ]
 
 
-def test_fetch_gives_rows_in_the_order_asked(cars: DuckEngine) -> None:
+@pytest.mark.parametrize("listed", [0, 1_000])
+def test_fetch_gives_rows_in_the_order_asked(cars: DuckEngine, listed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_module, "LISTED", listed)
     ids = [pack(1, 5), pack(0, 3), pack(0, 0), pack(0, 3)]
     found = cars.fetch("cars", ids)
     assert found.column_names == [ROW_ID, "car", "at"]
@@ -75,8 +78,10 @@ def test_fetch_gives_rows_in_the_order_asked(cars: DuckEngine) -> None:
     assert cars.fetch("cars", []).num_rows == 0
 
 
+@pytest.mark.parametrize("listed", [0, 1_000])
 @pytest.mark.parametrize("wrong", [pack(0, 4), pack(2, 0), pack(1, 6)])
-def test_fetch_of_no_row(cars: DuckEngine, wrong: int) -> None:
+def test_fetch_of_no_row(cars: DuckEngine, wrong: int, listed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_module, "LISTED", listed)
     with pytest.raises(UnknownRow):
         cars.fetch("cars", [pack(0, 0), wrong])
 

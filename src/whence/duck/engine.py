@@ -48,6 +48,9 @@ _NUMBERS = re.compile(
 _DAMAGE = re.compile(r"magic bytes|[Cc]orrupt|Parquet file|footer|Snappy|ZSTD|TProtocolException|[Dd]ecompress")
 UTC_ZONES = frozenset({"UTC", "Etc/UTC", "Z", "GMT", "Etc/GMT", "+00:00", "UTC+00:00"})
 
+LISTED = 2_000
+"""Up to so many row ids stand in the condition itself, where they prune; more take longer to plan than to join."""
+
 
 class DuckEngine:
     """Runs plans over the files of one stored run; threads may share it, and take turns."""
@@ -74,10 +77,16 @@ class DuckEngine:
         fields = self._fields(name, columns)
         wanted = list(ids)
         rows = self.files.locate(name, wanted)
-        scan = self.files.scan_rows(Source(name, fields), [f"f{n}" for n in range(len(fields))], rows)
-        self.files.check(name, rows.numbers)
+        source, cells = Source(name, fields), [f"f{n}" for n in range(len(fields))]
+        tables: dict[str, Values] = {}
+        if len(wanted) <= LISTED:
+            sql = self.files.scan_rows(source, cells, rows)
+        else:
+            sql = f"SELECT a.* FROM ({self.files.scan(source, cells)}) AS a SEMI JOIN asked ON a.f0 = asked.v0"
+            tables["asked"] = Values((Field("id", BIGINT),), tuple((row_id,) for row_id in wanted))
+        self.files.check(name, rows.numbers if len(wanted) <= LISTED else None)
         self._check_columns(name, fields)
-        found = typed(self._table(scan, {}), fields)
+        found = typed(self._table(sql, tables), fields)
         places = {row_id: place for place, row_id in enumerate(found.column(0).to_pylist())}
         for row_id in wanted:
             if row_id not in places:
