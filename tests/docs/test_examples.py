@@ -44,13 +44,16 @@ def test_a_page_without_spark(page: Path, folder: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("page", [p for p in PAGES if needs_spark(p)], ids=lambda p: p.name)
 def test_a_page_with_spark(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, spark: Any) -> None:
     monkeypatch.chdir(folder)
-    _run(page, {"spark": spark})
+    # Java stands where it was started, whatever folder Python goes to.
+    _run(page, {"spark": spark}, data=folder)
     if page.name == "README.md":
         _run_commands(page)
 
 
-def _run(page: Path, names: dict[str, Any]) -> None:
+def _run(page: Path, names: dict[str, Any], data: Path | None = None) -> None:
     for number, block in enumerate(blocks(page, "python"), 1):
+        if data is not None:
+            block = block.replace('"data/', f'"{data}/data/')
         exec(compile(block, f"{page.name} block {number}", "exec"), names)
 
 

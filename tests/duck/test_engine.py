@@ -341,7 +341,9 @@ def test_what_is_outside_the_subset_names_the_step(cars: DuckEngine) -> None:
             cars.run(plan)
     with pytest.raises(NotPortable, match="limit"):
         cars.run(flow.sort("car").limit(2).plan)
-    assert rows_of(cars.run(flow.sort("car").limit(4).plan)) == rows_of(cars.run(flow.sort("car", "at").limit(4).plan))
+    # Which of two rows of one car comes first is left open; that both come is not.
+    cut, whole = flow.sort("car").limit(4).plan, flow.sort("car", "at").limit(4).plan
+    assert sorted(rows_of(cars.run(cut))) == sorted(rows_of(cars.run(whole)))
 
 
 def test_zones_other_than_utc(tmp_path: Path) -> None:

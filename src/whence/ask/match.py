@@ -86,7 +86,7 @@ class Matcher:
         asked = {row.id for row in rows}
         values = [row.values for row in rows]
         # Equal rows are told apart by their order, which only shows among all of them.
-        equals = rows if are_all else self.stored(values)
+        equals = sorted(rows, key=lambda row: row.id) if are_all else self.stored(values)
         keys = {self.key(v) for v in values}
         groups = {k: same for k, same in grouped((self.key(r.values), r) for r in equals).items() if k in keys}
         matched = self._pair(groups, self.derivations(None if are_all else values))

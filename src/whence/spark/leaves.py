@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlparse
 from whence.errors import NotTraceable, UnknownSource
 from whence.plan.types import Field, Schema
 from whence.spark.jvm import JavaObject, Jvm, analyzed, items, option, simple_name
+from whence.spark.names import refuse_hidden
 from whence.spark.types import data_type
 
 if TYPE_CHECKING:
@@ -268,6 +269,7 @@ def _fields(node: JavaObject) -> Schema:
     fields = tuple(Field(a.name(), data_type(a.dataType())) for a in items(node.output()))
     seen: set[str] = set()
     for f in fields:
+        refuse_hidden(f.name)
         if f.name.lower() in seen:
             raise NotTraceable(
                 f"a source has two columns called {f.name!r}",

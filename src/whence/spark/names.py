@@ -29,20 +29,20 @@ class Names:
     def settle(self, scopes: Sequence[Sequence[tuple[int, str]]]) -> None:
         """Name all attributes, given as (expression id, name), that stand side by side in each scope.
 
-        Attributes of earlier scopes choose first.
+        Attributes of earlier scopes choose first; the first scope is the result, whose names stay as they are.
         """
+        for _, name in scopes[0] if scopes else ():
+            refuse_hidden(name)
         rivals: dict[int, set[int]] = {}
         own: dict[int, str] = {}
         for scope in scopes:
             alike: dict[str, set[int]] = {}
             for identity, name in scope:
-                own.setdefault(identity, name)
+                own.setdefault(identity, _visible(name))
                 alike.setdefault(own[identity].lower(), set()).add(identity)
             for identities in alike.values():
                 for identity in identities:
                     rivals.setdefault(identity, set()).update(identities - {identity})
-        for name in own.values():
-            _refuse_hidden(name)
         self.taken.update(name.lower() for name in own.values())
         for identity, name in own.items():
             beside = {self.by_id[r].lower() for r in rivals[identity] if r in self.by_id}
@@ -57,7 +57,7 @@ class Names:
 
     def fresh(self, name: str) -> str:
         """The name itself if it stands nowhere in the plan, else one made of it; taken from now on."""
-        _refuse_hidden(name)
+        name = _visible(name)
         unique, number = name, 1
         while unique.lower() in self.taken:
             number += 1
@@ -66,7 +66,13 @@ class Names:
         return unique
 
 
-def _refuse_hidden(name: str) -> None:
+def _visible(name: str) -> str:
+    """The name itself, or what is behind the prefix of the names that rewritten plans carry."""
+    return (name[len(PREFIX) :] or "column") if name.lower().startswith(PREFIX) else name
+
+
+def refuse_hidden(name: str) -> None:
+    """Raise where a column of a result or source has a name that only rewritten plans may carry."""
     if name.lower().startswith(PREFIX):
         raise NotTraceable(
             f"a column is called {name!r}",
