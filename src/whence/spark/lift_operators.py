@@ -475,3 +475,6 @@ _RECIPES: dict[str, Callable[[OperatorLifter, JavaObject], Recipe]] = {
     "Window": OperatorLifter._analytic,
     "Generate": OperatorLifter._generate,
 }
+
+LIFTED = ("Relation", *_RECIPES)
+"""What becomes nodes of plans, by Catalyst's class; a relation of whatever class becomes a source."""
