@@ -53,7 +53,7 @@ class Explanation:
 
     def __str__(self) -> str:
         lines = [f"capture: {self.capture} ({self.reason})"]
-        lines.append("engine: " + ("DuckDB, without Spark" if self.portable else f"Spark ({self.engine_reason})"))
+        lines.append(f"engine: {self._engine()}")
         for cost in self.costs:
             lines.append(f"{cost.capture} adds {cost_text(cost)}")
         width = max((len(step.name) for step in self.steps), default=0)
@@ -61,6 +61,13 @@ class Explanation:
             weak = f"; {step.weakness}" if step.weakness else ""
             lines.append(f"  {step.name:{width}}  {step.kind}, reach {step.reach}{weak}")
         return "\n".join(lines)
+
+    def _engine(self) -> str:
+        if self.portable:
+            return "DuckDB, without Spark"
+        if self.capture == "eager":
+            return f"DuckDB for back and forward; Spark for replay ({self.engine_reason})"
+        return f"Spark ({self.engine_reason})"
 
 
 def cost_text(cost: Cost) -> str:
@@ -80,6 +87,7 @@ def explain_plan(
     source_rows: Mapping[str, int | None],
     carried_bytes: int | None = None,
     utc: bool = True,
+    is_stream: bool = False,
 ) -> Explanation:
     """The explanation of a plan over sources of so many rows; ``carried_bytes`` were measured in an eager run."""
     weak = {w.step: w.reason for w in weaknesses(plan)}
@@ -88,7 +96,10 @@ def explain_plan(
         for node in walk(plan)
     )
     portable, why = _portable(plan, utc)
-    costs = (Cost("lazy", 0, True), _eager_cost(plan, source_rows, carried_bytes))
+    eager = _eager_cost(plan, source_rows, carried_bytes)
+    if is_stream:
+        eager = Cost("eager", None, False, "what is not known: streams are captured lazily only")
+    costs = (Cost("lazy", 0, True), eager)
     return Explanation(capture, reason, steps, costs, portable, why, print_plan(plan))
 
 

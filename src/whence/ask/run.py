@@ -160,6 +160,7 @@ class Run:
             source_rows=counted,
             carried_bytes=carried_bytes(stored) if manifest.capture == "eager" else None,
             utc=utc,
+            is_stream=manifest.kind == "stream",
         )
 
     # a stream that runs here

@@ -69,6 +69,7 @@ class Trace:
             reason=choice.reason,
             source_rows=nothing_counted,
             utc=self._lifted.utc,
+            is_stream=self.df.isStreaming,
         )
 
     def write(self, path: str | Path, *, overwrite: bool = False) -> Run:
