@@ -114,9 +114,9 @@ LINEAGE = [
         "if present is not None:", "if present is not None and False:", FORWARD,
     ),
     Mutant(
-        "carry forgets a side of a join", "whence.lineage.carry",
-        "return self.together(joined, names(node), (*left.columns, *right.columns))",
-        "return self.together(joined, names(node), left.columns)", CARRIED,
+        "carry forgets a side of a join", "whence.lineage.annotations",
+        "return self.together(joined, names(node), (*left.annotations, *right.annotations))",
+        "return self.together(joined, names(node), left.annotations)", CARRIED,
     ),
     Mutant(
         "carry forgets the row itself beside its frame", "whence.lineage.carry",
@@ -128,7 +128,7 @@ LINEAGE = [
     ),
     Mutant(
         "carry keeps what let a row pass as its value", "whence.lineage.carry",
-        'let_pass = tuple(replace(c, role="condition")', 'let_pass = tuple(replace(c, role="value")', CARRIED,
+        'replace(annotation, role="condition")', "annotation", CARRIED,
     ),
     Mutant(
         "replay cuts the right side of an anti join", "whence.lineage.replay",
