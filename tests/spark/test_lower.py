@@ -18,7 +18,7 @@ from tests.spark.lowering import NIGHTLY, agrees, drawn, expression, on_spark, s
 from whence.errors import NotTraceable, UnknownSource
 from whence.lineage import Fresh, ask_values, carry, identify, restrict, trace_back, wanted_values
 from whence.plan.builder import Flow, source
-from whence.plan.expressions import AggregateCall, Call, Cast, Column, Literal, Member, Opaque, type_of
+from whence.plan.expressions import AggregateCall, Call, Cast, Column, Expression, Literal, Member, Opaque, type_of
 from whence.plan.nodes import (
     Analytic,
     Deduplicate,
@@ -63,6 +63,7 @@ from whence.spark.jvm import Jvm, analyzed
 from whence.spark.literals import Literals
 from whence.spark.lower import lower
 from whence.spark.lower_expressions import ExpressionLowerer, Scope
+from whence.spark.session import spark_version
 from whence.testing.on_spark import bag, collect, differing, quick, tables_on_spark
 from whence.testing.strategies import EVERYTHING, cases
 
@@ -216,13 +217,20 @@ def test_scalar_cases_over_columns(jvm: Jvm) -> None:
         assert form((value,)) == form((freeze(case.expected, type_of(case.expression, ())),)), case
 
 
+def _has_a_value_before_4_3(expression: Expression) -> bool:
+    """Whether this Spark rounds what no bigint holds to the largest one (seen on 4.0), where 4.3 has an error."""
+    rounding = isinstance(expression, Call) and expression.function in ("floor", "ceil")
+    return rounding and spark_version() < (4, 3)
+
+
 @pytest.mark.parametrize("where", ["jvm", "elsewhere"])
 def test_scalar_cases_without_a_value_fail(where: str, request: pytest.FixtureRequest) -> None:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     session: Jvm = request.getfixturevalue(where)
-    bad = [c for c in CASES if c.expected is ERROR]
+    bad = [c for c in CASES if c.expected is ERROR and not _has_a_value_before_4_3(c.expression)]
+    assert len(bad) > 30
     lowerer = ExpressionLowerer(session, Handles(), Literals(session))
     trees = [session.alias(lowerer.lower(c.expression, Scope((), {})), f"x{i}") for i, c in enumerate(bad)]
     resolved = analyzed(session.frame(session.project(trees, session.logical("OneRowRelation"))))
