@@ -158,9 +158,5 @@ LINEAGE = [
     ),
 ]  # fmt: skip
 
-# Rooms that need Spark or DuckDB add their lists here: a fault in the text of spark/ or duck/, and the test file and
-# function that must notice (its laws run without fixtures, so wrap a session in a function of the test file).
-SPARK: list[Mutant] = []
-DUCK: list[Mutant] = []
-
-FAULTS = [*LINEAGE, *SPARK, *DUCK]
+# Faults in the rooms that need Spark or DuckDB are in `test_engines.py`.
+FAULTS = [*LINEAGE]
