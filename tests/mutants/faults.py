@@ -6,6 +6,8 @@ LAWS = "tests/lineage/test_laws.py::"
 BACK = LAWS + "test_back_is_the_oracles_lineage"
 FORWARD = LAWS + "test_forward_is_back_reversed"
 CARRIED = LAWS + "test_carried_ids_are_the_oracles_lineage"
+INTERVALS = "tests/lineage/test_intervals.py::"
+RANGED = INTERVALS + "test_intervals_are_the_oracles"
 RESTRICTED = LAWS + "test_restricting_keeps_the_wanted_rows"
 WITNESS = LAWS + "test_the_witness_alone_reproduces_the_row"
 TAKEN_AWAY = "tests/lineage/test_replay.py::test_what_an_anti_join_or_except_took_away_stays_away"
@@ -129,6 +131,56 @@ LINEAGE = [
     Mutant(
         "carry keeps what let a row pass as its value", "whence.lineage.carry",
         'replace(annotation, role="condition")', "annotation", CARRIED,
+    ),
+    Mutant(
+        "a semi join without condition lets rows pass because of none", "whence.lineage.annotations",
+        "Annotated(Filter(whole.plan, met), whole.annotations)", "whole",
+        INTERVALS + "test_conditions_have_ends_only",
+    ),
+    Mutant(
+        "nodes are annotated twice where sets are compared", "whence.lineage.annotations",
+        "pairs = join_same(one.plan, two.plan,", "pairs = join_same(one.plan, Union((two.plan, two.plan)),",
+        INTERVALS + "test_nothing_is_read_or_drawn_twice",
+    ),
+    Mutant(
+        "an interval begins at its largest id", "whence.lineage.intervals",
+        'AggregateCall("min", (self.low,))', 'AggregateCall("max", (self.low,))', RANGED,
+    ),
+    Mutant(
+        "an interval ends where its last part begins", "whence.lineage.intervals",
+        'AggregateCall("max", (self.high,))', 'AggregateCall("max", (self.low,))', RANGED,
+    ),
+    Mutant(
+        "how many counts rows to which a source brought nothing", "whence.lineage.intervals",
+        'AggregateCall("count", (self.low,)) if self.one', 'AggregateCall("count") if self.one',
+        INTERVALS + "test_a_union_may_have_a_source_on_one_side_only",
+    ),
+    Mutant(
+        "a missing side takes how many and the check away", "whence.lineage.intervals",
+        "total, *more = (_or_zero(v) for v in values)", "total, *more = values", RANGED,
+    ),
+    Mutant(
+        "sums are added without being reduced", "whence.lineage.intervals",
+        "(modulo(self.counted), modulo(self.checked))", "(self.counted, self.checked)",
+        INTERVALS + "test_how_many_and_check_never_overflow",
+    ),
+    Mutant(
+        "conditions are certified like values", "whence.lineage.intervals",
+        'role="condition", certified=False, columns=annotation.columns[:2])', 'role="condition")',
+        INTERVALS + "test_conditions_have_ends_only",
+    ),
+    Mutant(
+        "a row in its own frame counts twice", "whence.lineage.intervals",
+        'return _merged([*by_place, Frame("rows", 0, 0)])', 'return (*by_place, Frame("rows", 0, 0))', RANGED,
+    ),
+    Mutant(
+        "frames by value are taken to hold the row", "whence.lineage.intervals",
+        "return None  # whether the row", "pass  # whether the row",
+        INTERVALS + "test_frames_that_data_decide_have_ends_only",
+    ),
+    Mutant(
+        "the hash of an expression is another", "whence.lineage.checks",
+        'Call("+", (modulo(id, prime), _ONE))', "modulo(id, prime)", RANGED,
     ),
     Mutant(
         "replay cuts the right side of an anti join", "whence.lineage.replay",

@@ -92,6 +92,12 @@ def test_intersect_has_both_sides_except_the_left() -> None:
     assert lineage(B.subtract(A.select("x"), all=True)) == [((3,), "13")]
 
 
+def test_a_frame_that_ends_before_the_partition_begins_is_empty() -> None:
+    table = {"t": Table(("y",), [(i,) for i in range(5)])}
+    counted = source("t", y="int").analyse(order=("y",), rows=(None, -3), n="count(*)").select("n")
+    assert evaluate(counted.plan, table) == [(0,), (0,), (0,), (1,), (2,)]
+
+
 def test_analytic_has_the_row_and_its_frame() -> None:
     running = A.analyse(order=("y",), s="sum(y)").select("s")
     assert [e for _, e in lineage(running)] == ["1", "1 2", "1 2 3", "1 2 3 4"]

@@ -109,7 +109,8 @@ def frame_positions(
         def by_count(position: int) -> range:
             first = 0 if frame.start is None else max(0, position + frame.start)
             last = size - 1 if frame.end is None else min(size - 1, position + frame.end)
-            return range(first, last + 1)
+            # An end below 0 would count from the partition's end where the range is used as a slice.
+            return range(first, max(first, last + 1))
 
         return by_count
     if {frame.start, frame.end} <= {None, 0}:
