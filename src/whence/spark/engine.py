@@ -7,7 +7,6 @@ user's own is not touched. What plans themselves mean depends on no setting. Que
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from whence.spark.arrow import table_of
 from whence.spark.handles import Handles
 from whence.spark.jvm import Jvm
 from whence.spark.lower import lower
+from whence.spark.quiet import quiet
 from whence.spark.stored import needed_files, stored_table
 from whence.store import StoredRun
 
@@ -131,12 +131,9 @@ def evaluating() -> Iterator[None]:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    # PySpark prints every error it raises, with its whole trace; ours says the same in three lines.
-    noisy = logging.getLogger("SQLQueryContextLogger")
-    before = noisy.disabled
-    noisy.disabled = True
     try:
-        yield
+        with quiet():
+            yield
     except WhenceError:
         raise
     except PySparkException as failed:
@@ -147,8 +144,6 @@ def evaluating() -> Iterator[None]:
         ) from None
     except Py4JError as failed:
         raise EvaluationError("Spark failed", detail=_first_line(failed), hint="see the log of Spark") from None
-    finally:
-        noisy.disabled = before
 
 
 def _first_line(failed: BaseException) -> str:

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.logger import PySparkLogger
 
 from whence.spark.jvm import ANALYSIS, EXPRESSIONS, LOGICAL, JavaObject, Jvm, items, simple_name
 from whence.spark.names import Names
+from whence.spark.quiet import quiet
 
 UNPRINTABLE = frozenset(
     {
@@ -59,7 +58,7 @@ def portable_text(
             text = spell(jvm, wanted)
             if text is None:
                 continue
-            with _quiet():
+            with quiet():
                 parsed = jvm.parse(f"{text} OVER (ORDER BY 1)" if place == "window" else text)
                 found = _resolved(jvm, parsed, list(named.values()), place)
             if found is not None and _same(wanted, found):
@@ -124,20 +123,6 @@ def _spell(jvm: Jvm, java: JavaObject, variables: dict[int, str], counter: Itera
 def _verbatim(jvm: Jvm, text: str, java: JavaObject) -> JavaObject:
     """An expression that prints as it is told; it has a type because others look at it when they are copied."""
     return jvm.expression("PrettyAttribute", text, java.dataType())
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Spark's Python logs the errors of a text that does not read back; here they are an answer."""
-    loggers = [PySparkLogger.getLogger(n) for n in ("SQLQueryContextLogger", "DataFrameQueryContextLogger")]
-    before = [logger.disabled for logger in loggers]
-    for logger in loggers:
-        logger.disabled = True
-    try:
-        yield
-    finally:
-        for logger, disabled in zip(loggers, before, strict=True):
-            logger.disabled = disabled
 
 
 def _named(jvm: Jvm, names: Names, attribute: JavaObject) -> JavaObject:
