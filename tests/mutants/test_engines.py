@@ -57,10 +57,10 @@ FAULTS = (
         "tests/duck/test_against_oracle.py",
     ),
     Fault(
-        "an epoch's files are given to the next",
+        "an epoch loses its last files",
         "store/checkpoint.py",
         "for entry in range(first + 1, last + 1)",
-        "for entry in range(first, last)",
+        "for entry in range(first + 1, last)",
         "tests/store/test_store_checkpoint.py",
     ),
 )

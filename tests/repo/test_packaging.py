@@ -68,7 +68,9 @@ def test_the_machine_that_checks_commits_runs_what_a_developer_runs() -> None:
 
 def test_every_command_of_the_makefile_is_explained() -> None:
     rules = set(re.findall(r"^([a-z][\w.-]*):(?!=)", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    told = subprocess.run(["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    # Else it says, when make runs this test, which directory it enters.
+    command = ["make", "--no-print-directory", "help"]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert rules == {line.split()[1] for line in told.splitlines()}
     assert {"install", "demo", "test", "test-all", "lint", "types", "clean"} <= rules
 

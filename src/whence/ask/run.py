@@ -24,6 +24,7 @@ from whence.errors import UnknownRow, UnknownSource, UnknownStep
 from whence.lineage import settle, whole_inputs
 from whence.plan.builder import Flow
 from whence.plan.hidden import ROW_ID
+from whence.plan.literals import UTC_ZONES
 from whence.plan.nodes import Node, Source, sources
 from whence.plan.text import parse_plan
 from whence.plan.types import BIGINT, Field, Schema
@@ -152,7 +153,7 @@ class Run:
         stored, _ = self._now()
         manifest = stored.manifest
         counted = {s.name: _total([f.record.rows for f in stored.source_files(s.name)]) for s in manifest.sources}
-        utc = manifest.spark.conf.get("spark.sql.session.timeZone", "UTC") in UTC_NAMES
+        utc = manifest.spark.conf.get("spark.sql.session.timeZone", "") in UTC_ZONES
         return explain_plan(
             self._plan(),
             capture=manifest.capture,
@@ -294,10 +295,6 @@ class Run:
 
     def _source(self, name: str) -> Source:
         return sources(self._plan())[name]
-
-
-UTC_NAMES = frozenset({"UTC", "Etc/UTC", "Z", "+00:00", "GMT", "Etc/GMT", "Etc/UCT", "Zulu", "UCT"})
-"""What a session's time zone is called where its clock is that of UTC."""
 
 
 # Each question needs the plan several times, and a plan never changes.

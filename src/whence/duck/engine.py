@@ -25,6 +25,7 @@ from whence.duck.text import SPARK_HINT
 from whence.errors import BrokenRun, EvaluationError, NotPortable, UnknownRow, WhenceError
 from whence.plan.expressions import unknown_column
 from whence.plan.hidden import LATE, RESULTS, ROW_ID
+from whence.plan.literals import UTC_ZONES
 from whence.plan.nodes import Node, Source, Values, sources
 from whence.plan.types import BIGINT, ArrayType, Field, Schema, parse_type
 from whence.store import StoredRun
@@ -46,8 +47,6 @@ _NUMBERS = re.compile(
     r"|Could not cast value .* to DECIMAL|to type DECIMAL\S* failed|Could not convert string .* to U?INT"
 )
 _DAMAGE = re.compile(r"magic bytes|[Cc]orrupt|Parquet file|footer|Snappy|ZSTD|TProtocolException|[Dd]ecompress")
-UTC_ZONES = frozenset({"UTC", "Etc/UTC", "Z", "GMT", "Etc/GMT", "+00:00", "UTC+00:00"})
-
 LISTED = 2_000
 """Up to so many row ids stand in the condition itself, where they prune; more take longer to plan than to join."""
 

@@ -227,7 +227,20 @@ class _Tracer:
         cut = restrict(matched, self.wanted(asked, own, matched))
         joined = join_same(asked.plan, cut, asked.keys, own)
         here = self.slice(Asked(joined, asked.tag, below.keys), below.keys)
-        return self.trace(child, self.settle(here), role)
+        # Where all that follows is passing identities on to one source, values would cut nothing down.
+        return self.trace(child, self.settle(here) if self.meets_more(child) else here, role)
+
+    def meets_more(self, node: Node) -> bool:
+        """Whether a rule at or below a node computes anything, or more than one source is there to be traced."""
+        below = list(walk(node))
+        wanted = [n for n in below if isinstance(n, Source) and (self.sources is None or n.name in self.sources)]
+        computing = (Group, Distinct, SetOperation, Analytic)
+        return len(wanted) != 1 or any(
+            isinstance(n, computing)
+            or (isinstance(n, Join) and n.kind == "semi")
+            or (isinstance(n, OpaqueStep) and n.kind != "per_row")
+            for n in below
+        )
 
     def analytic(self, node: Analytic, asked: Asked, role: Role) -> list[Edges]:
         """The row itself and the rows of its frames."""

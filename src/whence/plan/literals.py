@@ -44,6 +44,11 @@ _UNITS = {
 _DIGITS = Context(prec=100)
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
+UTC_ZONES = frozenset(
+    {"UTC", "Etc/UTC", "UCT", "Etc/UCT", "GMT", "Etc/GMT", "Zulu", "Z", "+00:00", "UTC+0", "GMT+0", "UTC+00:00"}
+)
+"""What a session's time zone is called where its clock is that of UTC."""
+
 
 def fits(value: int, type: DataType) -> bool:
     """Whether a whole number is in an integer type's range."""

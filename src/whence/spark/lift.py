@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from whence.errors import NotTraceable, PlanError
 from whence.plan.expressions import Aggregate, AggregateCall, Expression, Opaque
 from whence.plan.expressions import walk as parts_of
+from whence.plan.literals import UTC_ZONES
 from whence.plan.nodes import (
     Analytic,
     EventWindow,
@@ -33,7 +34,7 @@ from whence.plan.nodes import (
 from whence.spark.handles import Handles
 from whence.spark.jvm import JavaObject, Jvm, analyzed, simple_name
 from whence.spark.leaves import Leaf, name_leaves
-from whence.spark.lift_expressions import UTC_NAMES, ExpressionLifter
+from whence.spark.lift_expressions import ExpressionLifter
 from whence.spark.lift_operators import OperatorLifter, Recipe
 from whence.spark.lift_prepare import every, prepare, view_names
 from whence.spark.names import Names, outline
@@ -68,7 +69,7 @@ def lift(df: DataFrame, sources: Mapping[str, DataFrame] | None = None) -> Lifte
     leaves = tuple(name_leaves(jvm, java, sources or {}, view_names(java)))
     names = Names()
     names.settle([result, *_scopes(java)])
-    utc = str(jvm.session.sessionState().conf().sessionLocalTimeZone()) in UTC_NAMES
+    utc = str(jvm.session.sessionState().conf().sessionLocalTimeZone()) in UTC_ZONES
     expressions = ExpressionLifter(jvm, names, utc)
     operators = OperatorLifter(expressions, leaves)
     plan = operators.positional(_walk(operators, java), result)

@@ -29,6 +29,7 @@ from whence.plan.expressions import (
     Member,
     Opaque,
 )
+from whence.plan.literals import UTC_ZONES
 from whence.plan.types import (
     BIGINT,
     BOOLEAN,
@@ -124,9 +125,6 @@ AGGREGATES: dict[str, str] = {
 }
 
 SUBQUERIES = frozenset({"ScalarSubquery", "Exists", "ListQuery", "InSubquery", "LateralSubquery", "OuterReference"})
-
-UTC_NAMES = frozenset({"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Z", "+00:00", "UTC+0", "GMT+0", "Etc/UCT", "Zulu"})
-"""Time zones in which Spark's clock shows what plans compute with."""
 
 SHARING = frozenset({"Between", "NullIf"})
 """Wrappers around a replacement that computes an argument once and refers to it twice."""
@@ -330,7 +328,7 @@ class ExpressionLifter:
         """Whether an expression reads its clock in UTC: its own time zone, set when it was analyzed, counts."""
         own = element(java, "timeZoneId")
         zone = None if own is None else option(own)
-        return self.utc if zone is None else str(zone) in UTC_NAMES
+        return self.utc if zone is None else str(zone) in UTC_ZONES
 
     def _precise_time(self, java: JavaObject, common: dict[int, Typed]) -> Typed:
         to_micros = data_type(java.dataType()) == BIGINT
