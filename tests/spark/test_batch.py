@@ -252,6 +252,11 @@ def test_a_run_is_overwritten_only_on_demand(spark: "SparkSession", tmp_path: Pa
     with pytest.raises(RunExists, match="which it would replace"):
         write(again, tmp_path / "run", overwrite=True)
     assert len(results(open_run(tmp_path / "run"))) == 4
+    before = open_run(tmp_path / "run")
+    with pytest.raises(ArithmeticException, match="DIVIDE_BY_ZERO"):
+        write(spark.sql("select 1 / (id - 2) as x from trips"), tmp_path / "run", overwrite=True)
+    assert open_run(tmp_path / "run") == before
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
 def test_what_parquet_cannot_hold_is_refused_by_name(spark: "SparkSession", tmp_path: Path) -> None:

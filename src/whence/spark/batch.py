@@ -6,7 +6,6 @@ source rows. Which capture a query gets is decided elsewhere (`ask.choose`), and
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ from whence.spark.leaf_ids import leaf_table
 from whence.spark.recorded import manifest
 from whence.spark.sources import Kept, Watch, keep, land, landed_frame, pin, release, repoint
 from whence.spark.written import check_columns, write_parquet
-from whence.store import Annotation, Capture, Epoch, FileRecord, RunWriter, create, local_path
+from whence.store import Annotation, Capture, Epoch, FileRecord, RunWriter, local_path, stage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,12 +52,13 @@ def write_batch(
         annotations=() if carried is None else _annotations(carried),
         whence_version=whence_version,
     )
-    with create(path, record, overwrite=overwrite) as writer:
+    # Staged: a query that fails leaves nothing, and a run that it was to replace stays as it was.
+    with stage(path, record, overwrite=overwrite) as writer:
         try:
             _run(df, lifted, writer, kept, carried)
+            writer.publish()
         except BaseException:
-            # Half a run could neither be opened nor be written again unasked. Still under our lock.
-            shutil.rmtree(writer.path, ignore_errors=True)
+            writer.discard()
             raise
 
 

@@ -1,7 +1,7 @@
 """KEEP: a run on disk. Versioned formats, one writer, any number of readers.
 
-`create` and `resume` give a `RunWriter`, `open_run` a `StoredRun`; `checkpoint` reads what Spark's own logs say about
-an epoch. The store keeps plans as text and files as records: it runs nothing, answers nothing and reads no rows.
+`create`, `stage` and `resume` give a `RunWriter`, `open_run` a `StoredRun`; `checkpoint` reads what Spark's own logs
+say about an epoch. The store keeps plans as text and files as records: it runs nothing, answers nothing and reads no rows.
 """
 
 from whence.store.layout import LANDED_ID, local_path, partition_values
@@ -21,7 +21,7 @@ from whence.store.records import (
     SourceRecord,
     SparkRecord,
 )
-from whence.store.writer import RunWriter, create, resume
+from whence.store.writer import RunWriter, create, resume, stage
 
 __all__ = [
     "FORMAT",
@@ -50,5 +50,6 @@ __all__ = [
     "pack",
     "partition_values",
     "resume",
+    "stage",
     "unpack",
 ]

@@ -41,21 +41,26 @@ from whence.store.layout import (
     marker_name,
     source_directory,
 )
-from whence.store.lock import hold_lock, lock_holder
+from whence.store.lock import hold_lock, is_being_written, lock_holder
 from whence.store.reader import is_run, open_run, replaced_run
 from whence.store.records import Epoch, FileRecord, Manifest, checked_text
 
 
 class RunWriter:
-    """The one writer of a run; made by `create` or `resume`, to be closed, best by `with`.
+    """The one writer of a run; made by `create`, `stage` or `resume`, to be closed, best by `with`.
 
     An epoch goes: `begin_epoch`, write files into the directories named here, `record_results` and its like, `commit`.
+    A staged run lies hidden at `path` until `publish` puts it where it belongs.
     """
 
-    __slots__ = ("_begun", "_committed", "_lock", "_manifest", "path")
+    __slots__ = ("_begun", "_committed", "_lock", "_manifest", "_target", "path")
 
-    def __init__(self, path: Path, manifest: Manifest, committed: int, lock: IO[str]) -> None:
+    def __init__(
+        self, path: Path, manifest: Manifest, committed: int, lock: IO[str], target: tuple[Path, bool] | None = None
+    ) -> None:
         self.path = path
+        # Where a staged run belongs, and whether a run that is there gives way to it.
+        self._target = target
         self._manifest = manifest
         self._committed = committed
         self._begun: int | None = None
@@ -72,6 +77,20 @@ class RunWriter:
     def close(self) -> None:
         """Let the run go; what was not committed stays invisible. Closing twice is fine."""
         self._lock.close()
+
+    def publish(self) -> None:
+        """Put a staged run where it belongs; it appears whole, and what it replaces was whole until then."""
+        if self._target is not None:
+            root, overwrite = self._target
+            _put_in_place(self.path, root, overwrite=overwrite)
+            self.path, self._target = root, None
+            _remove_leftovers(root)
+
+    def discard(self) -> None:
+        """Remove a staged run that was not published; what lies where it would have gone is not touched."""
+        self.close()
+        if self._target is not None:
+            shutil.rmtree(self.path, ignore_errors=True)
 
     @property
     def manifest(self) -> Manifest:
@@ -196,9 +215,25 @@ def create(path: str | Path, manifest: Manifest, *, overwrite: bool = False) -> 
     The directory appears whole, with its manifest. With `overwrite` a run that is there gives way to it in two
     renames: at no moment does the path hold parts of both. What is no run is never overwritten.
     """
+    writer = stage(path, manifest, overwrite=overwrite)
+    try:
+        writer.publish()
+    except BaseException:
+        writer.discard()
+        raise
+    return writer
+
+
+def stage(path: str | Path, manifest: Manifest, *, overwrite: bool = False) -> RunWriter:
+    """As `create`, but the run appears only when `publish` is called: with its epoch committed, or never.
+
+    What cannot be put there is refused now, before any work.
+    """
     text = checked_text(manifest, Manifest.from_text, MANIFEST)
     root = _writable_root(path)
     _refuse_existing(root, overwrite=overwrite)
+    if root.is_dir() and is_being_written(root):
+        raise _held(root)
     root.parent.mkdir(parents=True, exist_ok=True)
     fresh = hidden_sibling(root, "new")
     fresh.mkdir()
@@ -206,16 +241,14 @@ def create(path: str | Path, manifest: Manifest, *, overwrite: bool = False) -> 
     if lock is None:
         # Another process makes a run for the same path, and took this directory for a leftover.
         raise _held(root)
+    writer = RunWriter(fresh, manifest, 0, lock, (root, overwrite))
     try:
         (fresh / EPOCHS).mkdir()
         write_whole(fresh / MANIFEST, text)
-        _put_in_place(fresh, root, overwrite=overwrite)
     except BaseException:
-        lock.close()
-        shutil.rmtree(fresh, ignore_errors=True)
+        writer.discard()
         raise
-    _remove_leftovers(root)
-    return RunWriter(root, manifest, 0, lock)
+    return writer
 
 
 def resume(path: str | Path) -> RunWriter:
