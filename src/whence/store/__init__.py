@@ -1,7 +1,7 @@
 """KEEP: a run on disk. Versioned formats, one writer, any number of readers.
 
 `create`, `stage` and `resume` give a `RunWriter`, `open_run` a `StoredRun`; `checkpoint` reads what Spark's own logs
-say about an epoch. The store keeps plans as text and files as records: it runs nothing, answers nothing and reads no rows.
+say about an epoch. The store keeps plans as text and files as records: it runs nothing, answers nothing, reads no rows.
 """
 
 from whence.store.layout import LANDED_ID, local_path, partition_values
