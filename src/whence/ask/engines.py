@@ -7,10 +7,13 @@ asked is not known here. Spark is loaded only when a question needs it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from whence.errors import NotPortable, SparkMissing, WhenceError
+from whence.plan.hidden import RESULTS
+from whence.plan.nodes import sources
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -84,7 +87,33 @@ class Engines:
             spark = self.engine("spark")
         except SparkMissing as missing:
             raise _needs_spark(missing, reason) from None
-        return question(spark)
+        return question(_SparkBesideFiles(spark, self.engine("duckdb")))
+
+
+@dataclass(frozen=True, slots=True)
+class _SparkBesideFiles:
+    """Spark for what is not portable; what only looks at stored results, DuckDB reads from their files.
+
+    Of the five plans of a question to a lazy run three do, and each would be a job of Spark.
+    """
+
+    spark: Engine
+    files: Engine
+
+    @property
+    def name(self) -> str:
+        return self.spark.name
+
+    def run(self, plan: Node) -> pa.Table:
+        if sources(plan).keys() <= {RESULTS}:
+            with suppress(NotPortable):
+                return self.files.run(plan)
+        return self.spark.run(plan)
+
+    def fetch(self, name: str, ids: list[int], columns: list[str] | None = None) -> pa.Table:
+        with suppress(NotPortable):
+            return self.files.fetch(name, ids, columns)
+        return self.spark.fetch(name, ids, columns)
 
 
 def _needs_spark(missing: WhenceError, reason: NotPortable) -> SparkMissing:
