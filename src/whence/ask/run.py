@@ -43,6 +43,8 @@ class Live(Protocol):
     @property
     def query(self) -> Any: ...
 
+    def awaitTermination(self, timeout: int | None = None) -> bool: ...  # noqa: N802
+
     def stop(self) -> None: ...
 
 
@@ -181,11 +183,9 @@ class Run:
         """Spark's progress of the last epoch."""
         return self._alive().query.lastProgress
 
-    def awaitTermination(self, timeout: float | None = None) -> bool | None:  # noqa: N802
-        """Wait until the stream ends, at most so many seconds; its error is raised here."""
-        query = self._alive().query
-        result: bool | None = query.awaitTermination() if timeout is None else query.awaitTermination(timeout)
-        return result
+    def awaitTermination(self, timeout: int | None = None) -> bool:  # noqa: N802
+        """Wait until the stream ends, or so many seconds: whether it has ended. What ended it is raised here."""
+        return self._alive().awaitTermination(timeout)
 
     def stop(self) -> None:
         """Stop the stream; what it committed stays, and starting it again on the same path goes on from there."""
