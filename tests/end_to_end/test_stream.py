@@ -24,6 +24,9 @@ def test_its_lineage_is_what_the_definition_says(spark: Any, tmp_path: Path) -> 
     assert run.awaitTermination() and not run.isActive
     found = sorted((row["car"], row["window"]["start"]) for row in run.rows())  # type: ignore[index]
     assert found == sorted((alert.car, alert.start) for alert in planted.stream)
+    answer = run.back(run.rows().first())
+    assert answer.to_spark("reports").count() == 4
+    assert answer.to_spark().columns == ["result", "source", "source_id", "role"]
     assert_lineage(whence.open(tmp_path / "run"))
 
 

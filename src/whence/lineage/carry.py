@@ -15,7 +15,7 @@ from whence.lineage.annotations import Annotator, Framed, Gathered
 from whence.lineage.back import Role
 from whence.lineage.frames import frames_of
 from whence.lineage.fresh import Fresh, pick
-from whence.plan.expressions import AggregateCall, Call, Cast, Column, Expression, Literal, type_of
+from whence.plan.expressions import AggregateCall, Call, Cast, Column, Expression, Literal
 from whence.plan.hidden import PREFIX
 from whence.plan.nodes import Analytic, Named, NamedAggregate, NamedAnalytic, Node, names
 from whence.plan.types import BIGINT, ArrayType
@@ -105,9 +105,3 @@ class Lists:
         name = self.fresh.name("c")
         whole = Named(name, Call("array_concat", (own, *lists)))
         return Framed(replace(annotation, column=name, many=True), made, (whole,))
-
-
-def has_carry_types(carried: Carried) -> bool:
-    """Whether each annotation column has the type its shape says; a check for tests."""
-    schema = carried.plan.schema
-    return all(type_of(Column(c.column), schema) == (IDS if c.many else BIGINT) for c in carried.columns)

@@ -9,7 +9,7 @@ stand on; ``type_of`` infers their type and checks them. Nothing is evaluated he
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import assert_never
 
 from whence.errors import PlanError
@@ -257,18 +257,6 @@ def aggregate_type(aggregate: Aggregate, schema: Schema) -> DataType:
             hint="compare the value with something",
         )
     return functions.aggregate_result_type(aggregate.function, [type_of(a, schema) for a in aggregate.arguments])
-
-
-def map_aggregate(aggregate: Aggregate, change: Callable[[Expression], Expression | None]) -> Aggregate:
-    """The aggregate with ``transform`` applied to its arguments and filter."""
-    if isinstance(aggregate, Opaque):
-        changed = change(aggregate)
-        return changed if isinstance(changed, Opaque) else aggregate
-    return replace(
-        aggregate,
-        arguments=tuple(transform(a, change) for a in aggregate.arguments),
-        filter=None if aggregate.filter is None else transform(aggregate.filter, change),
-    )
 
 
 def unknown_column(name: str, schema: Schema) -> PlanError:

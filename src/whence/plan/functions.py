@@ -118,10 +118,6 @@ def _flatten(types: Sequence[DataType]) -> DataType | None:
             return None
 
 
-def _round(types: Sequence[DataType]) -> DataType | None:
-    return types[0] if types[0] in (DOUBLE, FLOAT) else None
-
-
 TIMES = (TIMESTAMP, TIMESTAMP_NTZ)
 TIME_OR_DATE = (DATE, *TIMES)
 

@@ -35,7 +35,6 @@ from whence.store import (
     SparkRecord,
     StoredRun,
     create,
-    open_run,
     pack,
 )
 from whence.testing.arrow import arrow_table
@@ -198,8 +197,3 @@ class OracleEngine:
         manifest = self.stored.manifest
         annotations = (Field(a.column, ArrayType(BIGINT) if a.many else BIGINT) for a in manifest.annotations)
         return (*(Field(c.name, parse_type(c.type)) for c in manifest.columns), *annotations)
-
-
-def oracle_engine(path: Path) -> OracleEngine:
-    """The oracle as the engine of the run at a path."""
-    return OracleEngine(open_run(path))
